@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Filesystems on block devices.
+//!
+//! A filesystem implements [`FileSystem`] and the operation traits of the object kinds that it has
+//! ([`DirectoryOps`], [`FileOps`], [`SymlinkOps`]), and is registered with [`Registration`]. The C
+//! operation tables are constants built from those traits; the filesystem sees only references
+//! whose lifetimes the VFS guarantees.
+//!
+//! C headers: [`include/linux/fs.h`](srctree/include/linux/fs.h),
+//! [`include/linux/fs_context.h`](srctree/include/linux/fs_context.h)
+
+pub mod acl;
+pub mod attr;
+pub mod dentry;
+pub mod dir;
+pub mod file;
+pub mod inode;
+pub mod registration;
+pub mod super_block;
+pub mod symlink;
+
+pub use self::acl::PosixAcl;
+pub use self::attr::{Attr, FileAttr, IdMap, KStat};
+pub use self::dentry::Dentry;
+pub use self::dir::{DirEmitter, DirectoryOps, EntryType};
+pub use self::file::{File, FileOps, IoVec, Kiocb};
+pub use self::inode::{FreshINode, INode, Iget, NewINode, Timespec};
+pub use self::registration::Registration;
+pub use self::super_block::{NewSuperBlock, StatFs, SuperBlock};
+pub use self::symlink::SymlinkOps;
+
+use kernel::{prelude::*, sync::aref::ARef};
+
+/// A filesystem that lives on one block device.
+///
+/// Implemented by a type that is never instantiated: it names the associated data and gives the
+/// callbacks. Unless said otherwise a callback runs in process context and may sleep.
+pub trait FileSystem: Sized + Send + Sync + 'static {
+    /// The type's name, as given to `mount -t`.
+    const NAME: &'static CStr;
+
+    /// The name of the slab cache that holds the inodes.
+    const INODE_CACHE: &'static CStr;
+
+    /// What belongs to one mounted volume; lives from [`FileSystem::fill_super`] until after the
+    /// block device is closed.
+    type SuperData: Send + Sync;
+
+    /// What belongs to one inode in memory; lives beside the VFS inode in one slab object.
+    type InodeData: Send + Sync;
+
+    /// What mount options are collected in, before and during a mount or remount.
+    type Context: Send;
+
+    /// Makes the empty set of mount options.
+    fn new_context() -> Result<Self::Context>;
+
+    /// Takes one mount option.
+    ///
+    /// # Errors
+    ///
+    /// `ENOPARAM` says that the option is not known (the VFS then tries its own, such as the
+    /// source device); `EINVAL` that its value is bad.
+    fn parse_param(ctx: &mut Self::Context, key: &CStr, value: Option<&CStr>) -> Result;
+
+    /// Reads the superblock and makes the volume's data. `ctx` holds the options given.
+    fn fill_super(
+        sb: &NewSuperBlock<Self>,
+        ctx: &mut Self::Context,
+    ) -> Result<Pin<KBox<Self::SuperData>>>;
+
+    /// Finishes the mount (loads the journal, recovers) and returns the root directory. On an error
+    /// [`FileSystem::put_super`] is called before the volume's data goes.
+    fn fill_root(sb: &SuperBlock<Self>) -> Result<ARef<INode<Self>>>;
+
+    /// Applies new options to a mounted volume; `read_only` is the state asked for. The VFS sets
+    /// the superblock's flag itself after success.
+    fn reconfigure(sb: &SuperBlock<Self>, ctx: &mut Self::Context, read_only: bool) -> Result;
+
+    /// The volume is going: no inode but those the filesystem itself holds is left.
+    fn put_super(sb: &SuperBlock<Self>);
+
+    /// Writes out what is not written; waits for it if `wait`.
+    fn sync_fs(sb: &SuperBlock<Self>, wait: bool) -> Result;
+
+    /// Brings the volume into a consistent state on disk; all writers are shut out.
+    fn freeze_fs(sb: &SuperBlock<Self>) -> Result;
+
+    /// Ends what [`FileSystem::freeze_fs`] began.
+    fn unfreeze_fs(sb: &SuperBlock<Self>) -> Result;
+
+    /// Counts blocks and inodes.
+    fn statfs(sb: &SuperBlock<Self>) -> Result<StatFs>;
+
+    /// Prints the options that differ from the defaults, each with a leading comma.
+    fn show_options(sb: &SuperBlock<Self>, out: &kernel::seq_file::SeqFile);
+
+    /// Initialises the data of a new inode object.
+    fn inode_data() -> impl PinInit<Self::InodeData, Error>;
+
+    /// Writes the inode's metadata; `sync` asks that it be on stable storage on return.
+    fn write_inode(inode: &INode<Self>, sync: bool) -> Result;
+
+    /// The VFS changed the inode's attributes and marks it dirty. Never called under a folio lock.
+    fn dirty_inode(inode: &INode<Self>);
+
+    /// The last reference to the inode is gone: whatever the filesystem keeps of it outside the
+    /// slab object goes here. Its page cache is empty.
+    fn evict_inode(inode: &INode<Self>);
+
+    /// The access ACL or default ACL of an inode, `None` if it has none.
+    fn get_acl(inode: &INode<Self>, default: bool) -> Result<Option<PosixAcl>>;
+
+    /// Fills in what `stat` shows beyond the VFS inode's own fields.
+    fn getattr(inode: &INode<Self>, stat: &mut KStat);
+
+    /// Changes attributes. The VFS has checked nothing yet: call [`Attr::prepare`] first.
+    fn setattr(
+        inode: &INode<Self>,
+        idmap: &IdMap,
+        dentry: &Dentry<Self>,
+        attr: &mut Attr,
+    ) -> Result;
+
+    /// The inode's `FS_IOC_GETFLAGS` flags.
+    fn fileattr_get(inode: &INode<Self>) -> FileAttr;
+
+    /// Changes the inode's `FS_IOC_SETFLAGS` flags.
+    fn fileattr_set(inode: &INode<Self>, attr: FileAttr) -> Result;
+}
+
+/// Turns a result into the C convention: 0 or a negative errno.
+pub(crate) fn from_result(f: impl FnOnce() -> Result) -> kernel::ffi::c_int {
+    match f() {
+        Ok(()) => 0,
+        Err(e) => e.to_errno(),
+    }
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Safe wrappers for writing a filesystem: what the kernel's own Rust API does not have yet.
+//!
+//! This crate is the only place of the project with `unsafe` code and with C types. No public item
+//! names a raw pointer or a binding. It is laid out as if to be merged into the kernel's
+//! `rust/kernel/`; a port to another kernel version touches this crate alone.
+
+mod bindings;
+
+pub mod fs;
+pub mod iomap;
+pub mod mapping;
