@@ -8,6 +8,8 @@
 
 mod bindings;
 
+pub mod buffer_head;
 pub mod fs;
 pub mod iomap;
 pub mod mapping;
+pub mod rwsem;
