@@ -9,7 +9,13 @@
 mod bindings;
 
 pub mod buffer_head;
+pub mod folio;
 pub mod fs;
 pub mod iomap;
+pub mod log;
 pub mod mapping;
+pub mod memalloc;
+pub mod plug;
 pub mod rwsem;
+pub mod workqueue;
+pub mod writeback;

@@ -4,6 +4,7 @@
 #include <linux/fs_context.h>
 #include <linux/pagemap.h>
 #include <linux/posix_acl.h>
+#include <linux/ratelimit.h>
 #include <linux/slab.h>
 
 /* include/linux/fs.h: inodes */
@@ -203,4 +204,12 @@ u32 rust_helper_qstr_len(const struct qstr *name)
 void rust_helper_posix_acl_release(struct posix_acl *acl)
 {
 	posix_acl_release(acl);
+}
+
+/* include/linux/ratelimit.h */
+
+void rust_helper_ratelimit_state_init_seconds(struct ratelimit_state *rs,
+					      int seconds, int burst)
+{
+	ratelimit_state_init(rs, seconds * HZ, burst);
 }

@@ -15,3 +15,7 @@
 
 #include "buffer_head.c"
 #include "fs.c"
+#include "folio.c"
+#include "iomap.c"
+#include "workqueue.c"
+#include "writeback.c"
