@@ -73,7 +73,294 @@ impl<T> ::core::cmp::PartialEq for __BindgenUnionField<T> {
     }
 }
 impl<T> ::core::cmp::Eq for __BindgenUnionField<T> {}
+pub const S_IFMT: u32 = 61440;
+pub const S_IFSOCK: u32 = 49152;
+pub const S_IFLNK: u32 = 40960;
+pub const S_IFREG: u32 = 32768;
+pub const S_IFBLK: u32 = 24576;
+pub const S_IFDIR: u32 = 16384;
+pub const S_IFCHR: u32 = 8192;
+pub const S_IFIFO: u32 = 4096;
+pub const S_ISUID: u32 = 2048;
+pub const S_ISGID: u32 = 1024;
+pub const S_ISVTX: u32 = 512;
+pub const S_IRWXU: u32 = 448;
+pub const S_IRUSR: u32 = 256;
+pub const S_IWUSR: u32 = 128;
+pub const S_IXUSR: u32 = 64;
+pub const S_IRWXG: u32 = 56;
+pub const S_IRGRP: u32 = 32;
+pub const S_IWGRP: u32 = 16;
+pub const S_IXGRP: u32 = 8;
+pub const S_IRWXO: u32 = 7;
+pub const S_IROTH: u32 = 4;
+pub const S_IWOTH: u32 = 2;
+pub const S_IXOTH: u32 = 1;
+pub const STATX_TYPE: u32 = 1;
+pub const STATX_MODE: u32 = 2;
+pub const STATX_NLINK: u32 = 4;
+pub const STATX_UID: u32 = 8;
+pub const STATX_GID: u32 = 16;
+pub const STATX_ATIME: u32 = 32;
+pub const STATX_MTIME: u32 = 64;
+pub const STATX_CTIME: u32 = 128;
+pub const STATX_INO: u32 = 256;
+pub const STATX_SIZE: u32 = 512;
+pub const STATX_BLOCKS: u32 = 1024;
+pub const STATX_BASIC_STATS: u32 = 2047;
+pub const STATX_BTIME: u32 = 2048;
+pub const STATX_MNT_ID: u32 = 4096;
+pub const STATX_DIOALIGN: u32 = 8192;
+pub const STATX_MNT_ID_UNIQUE: u32 = 16384;
+pub const STATX_SUBVOL: u32 = 32768;
+pub const STATX_WRITE_ATOMIC: u32 = 65536;
+pub const STATX_DIO_READ_ALIGN: u32 = 131072;
+pub const STATX__RESERVED: u32 = 2147483648;
+pub const STATX_ATTR_COMPRESSED: u32 = 4;
+pub const STATX_ATTR_IMMUTABLE: u32 = 16;
+pub const STATX_ATTR_APPEND: u32 = 32;
+pub const STATX_ATTR_NODUMP: u32 = 64;
+pub const STATX_ATTR_ENCRYPTED: u32 = 2048;
+pub const STATX_ATTR_AUTOMOUNT: u32 = 4096;
+pub const STATX_ATTR_MOUNT_ROOT: u32 = 8192;
+pub const STATX_ATTR_VERITY: u32 = 1048576;
+pub const STATX_ATTR_DAX: u32 = 2097152;
+pub const STATX_ATTR_WRITE_ATOMIC: u32 = 4194304;
+pub const S_IRWXUGO: u32 = 511;
+pub const S_IALLUGO: u32 = 4095;
+pub const S_IRUGO: u32 = 292;
+pub const S_IWUGO: u32 = 146;
+pub const S_IXUGO: u32 = 73;
 pub const JBD2_POISON_FREE: u32 = 92;
+pub const STATX_CHANGE_COOKIE: u32 = 1073741824;
+pub const STATX_ATTR_CHANGE_MONOTONIC: i64 = -9223372036854775808;
+pub const S_DT_SHIFT: u32 = 12;
+pub const S_DT_MASK: u32 = 15;
+pub const DT_UNKNOWN: u32 = 0;
+pub const DT_FIFO: u32 = 1;
+pub const DT_CHR: u32 = 2;
+pub const DT_DIR: u32 = 4;
+pub const DT_BLK: u32 = 6;
+pub const DT_REG: u32 = 8;
+pub const DT_LNK: u32 = 10;
+pub const DT_SOCK: u32 = 12;
+pub const DT_WHT: u32 = 14;
+pub const DT_MAX: u32 = 16;
+pub const FS_DQUOT_VERSION: u32 = 1;
+pub const FS_DQ_ISOFT: u32 = 1;
+pub const FS_DQ_IHARD: u32 = 2;
+pub const FS_DQ_BSOFT: u32 = 4;
+pub const FS_DQ_BHARD: u32 = 8;
+pub const FS_DQ_RTBSOFT: u32 = 16;
+pub const FS_DQ_RTBHARD: u32 = 32;
+pub const FS_DQ_LIMIT_MASK: u32 = 63;
+pub const FS_DQ_BTIMER: u32 = 64;
+pub const FS_DQ_ITIMER: u32 = 128;
+pub const FS_DQ_RTBTIMER: u32 = 256;
+pub const FS_DQ_TIMER_MASK: u32 = 448;
+pub const FS_DQ_BWARNS: u32 = 512;
+pub const FS_DQ_IWARNS: u32 = 1024;
+pub const FS_DQ_RTBWARNS: u32 = 2048;
+pub const FS_DQ_WARNS_MASK: u32 = 3584;
+pub const FS_DQ_BCOUNT: u32 = 4096;
+pub const FS_DQ_ICOUNT: u32 = 8192;
+pub const FS_DQ_RTBCOUNT: u32 = 16384;
+pub const FS_DQ_ACCT_MASK: u32 = 28672;
+pub const FS_DQ_BIGTIME: u32 = 32768;
+pub const FS_QUOTA_UDQ_ACCT: u32 = 1;
+pub const FS_QUOTA_UDQ_ENFD: u32 = 2;
+pub const FS_QUOTA_GDQ_ACCT: u32 = 4;
+pub const FS_QUOTA_GDQ_ENFD: u32 = 8;
+pub const FS_QUOTA_PDQ_ACCT: u32 = 16;
+pub const FS_QUOTA_PDQ_ENFD: u32 = 32;
+pub const FS_USER_QUOTA: u32 = 1;
+pub const FS_PROJ_QUOTA: u32 = 2;
+pub const FS_GROUP_QUOTA: u32 = 4;
+pub const FS_QSTAT_VERSION: u32 = 1;
+pub const FS_QSTATV_VERSION1: u32 = 1;
+pub const SB_ENC_STRICT_MODE_FL: u32 = 1;
+pub const SB_ENC_NO_COMPAT_FALLBACK_FL: u32 = 2;
+pub const SB_I_CGROUPWB: u32 = 1;
+pub const SB_I_NOEXEC: u32 = 2;
+pub const SB_I_NODEV: u32 = 4;
+pub const SB_I_STABLE_WRITES: u32 = 8;
+pub const SB_I_RESTRICTED_VARIANT: u32 = 16;
+pub const SB_I_IMA_UNVERIFIABLE_SIGNATURE: u32 = 32;
+pub const SB_I_UNTRUSTED_MOUNTER: u32 = 64;
+pub const SB_I_EVM_HMAC_UNSUPPORTED: u32 = 128;
+pub const SB_I_SKIP_SYNC: u32 = 256;
+pub const SB_I_PERSB_BDI: u32 = 512;
+pub const SB_I_TS_EXPIRY_WARNED: u32 = 1024;
+pub const SB_I_RETIRED: u32 = 2048;
+pub const SB_I_NOUMASK: u32 = 4096;
+pub const SB_I_NOIDMAP: u32 = 8192;
+pub const SB_I_ALLOW_HSM: u32 = 16384;
+pub const SB_I_NO_DATA_INTEGRITY: u32 = 32768;
+pub const FS_XFLAG_REALTIME: u32 = 1;
+pub const FS_XFLAG_PREALLOC: u32 = 2;
+pub const FS_XFLAG_IMMUTABLE: u32 = 8;
+pub const FS_XFLAG_APPEND: u32 = 16;
+pub const FS_XFLAG_SYNC: u32 = 32;
+pub const FS_XFLAG_NOATIME: u32 = 64;
+pub const FS_XFLAG_NODUMP: u32 = 128;
+pub const FS_XFLAG_RTINHERIT: u32 = 256;
+pub const FS_XFLAG_PROJINHERIT: u32 = 512;
+pub const FS_XFLAG_NOSYMLINKS: u32 = 1024;
+pub const FS_XFLAG_EXTSIZE: u32 = 2048;
+pub const FS_XFLAG_EXTSZINHERIT: u32 = 4096;
+pub const FS_XFLAG_NODEFRAG: u32 = 8192;
+pub const FS_XFLAG_FILESTREAM: u32 = 16384;
+pub const FS_XFLAG_DAX: u32 = 32768;
+pub const FS_XFLAG_COWEXTSIZE: u32 = 65536;
+pub const FS_XFLAG_VERITY: u32 = 131072;
+pub const FS_XFLAG_CASEFOLD: u32 = 262144;
+pub const FS_XFLAG_CASENONPRESERVING: u32 = 524288;
+pub const FS_XFLAG_HASATTR: u32 = 2147483648;
+pub const FS_SECRM_FL: u32 = 1;
+pub const FS_UNRM_FL: u32 = 2;
+pub const FS_COMPR_FL: u32 = 4;
+pub const FS_SYNC_FL: u32 = 8;
+pub const FS_IMMUTABLE_FL: u32 = 16;
+pub const FS_APPEND_FL: u32 = 32;
+pub const FS_NODUMP_FL: u32 = 64;
+pub const FS_NOATIME_FL: u32 = 128;
+pub const FS_DIRTY_FL: u32 = 256;
+pub const FS_COMPRBLK_FL: u32 = 512;
+pub const FS_NOCOMP_FL: u32 = 1024;
+pub const FS_ENCRYPT_FL: u32 = 2048;
+pub const FS_BTREE_FL: u32 = 4096;
+pub const FS_INDEX_FL: u32 = 4096;
+pub const FS_IMAGIC_FL: u32 = 8192;
+pub const FS_JOURNAL_DATA_FL: u32 = 16384;
+pub const FS_NOTAIL_FL: u32 = 32768;
+pub const FS_DIRSYNC_FL: u32 = 65536;
+pub const FS_TOPDIR_FL: u32 = 131072;
+pub const FS_HUGE_FILE_FL: u32 = 262144;
+pub const FS_EXTENT_FL: u32 = 524288;
+pub const FS_VERITY_FL: u32 = 1048576;
+pub const FS_EA_INODE_FL: u32 = 2097152;
+pub const FS_EOFBLOCKS_FL: u32 = 4194304;
+pub const FS_NOCOW_FL: u32 = 8388608;
+pub const FS_DAX_FL: u32 = 33554432;
+pub const FS_INLINE_DATA_FL: u32 = 268435456;
+pub const FS_PROJINHERIT_FL: u32 = 536870912;
+pub const FS_CASEFOLD_FL: u32 = 1073741824;
+pub const FS_RESERVED_FL: u32 = 2147483648;
+pub const FS_FL_USER_VISIBLE: u32 = 253951;
+pub const FS_FL_USER_MODIFIABLE: u32 = 229631;
+pub const FS_SHUTDOWN_FLAGS_DEFAULT: u32 = 0;
+pub const FS_SHUTDOWN_FLAGS_LOGFLUSH: u32 = 1;
+pub const FS_SHUTDOWN_FLAGS_NOLOGFLUSH: u32 = 2;
+pub const ATTR_MODE: u32 = 1;
+pub const ATTR_UID: u32 = 2;
+pub const ATTR_GID: u32 = 4;
+pub const ATTR_SIZE: u32 = 8;
+pub const ATTR_ATIME: u32 = 16;
+pub const ATTR_MTIME: u32 = 32;
+pub const ATTR_CTIME: u32 = 64;
+pub const ATTR_ATIME_SET: u32 = 128;
+pub const ATTR_MTIME_SET: u32 = 256;
+pub const ATTR_FORCE: u32 = 512;
+pub const ATTR_CTIME_SET: u32 = 1024;
+pub const ATTR_KILL_SUID: u32 = 2048;
+pub const ATTR_KILL_SGID: u32 = 4096;
+pub const ATTR_FILE: u32 = 8192;
+pub const ATTR_KILL_PRIV: u32 = 16384;
+pub const ATTR_OPEN: u32 = 32768;
+pub const ATTR_TIMES_SET: u32 = 65536;
+pub const ATTR_TOUCH: u32 = 131072;
+pub const ATTR_DELEG: u32 = 262144;
+pub const IOCB_EVENTFD: u32 = 65536;
+pub const IOCB_DIRECT: u32 = 131072;
+pub const IOCB_WRITE: u32 = 262144;
+pub const IOCB_WAITQ: u32 = 524288;
+pub const IOCB_NOIO: u32 = 1048576;
+pub const IOCB_ALLOC_CACHE: u32 = 2097152;
+pub const IOCB_AIO_RW: u32 = 4194304;
+pub const IOCB_HAS_METADATA: u32 = 8388608;
+pub const S_SYNC: u32 = 1;
+pub const S_NOATIME: u32 = 2;
+pub const S_APPEND: u32 = 4;
+pub const S_IMMUTABLE: u32 = 8;
+pub const S_DEAD: u32 = 16;
+pub const S_NOQUOTA: u32 = 32;
+pub const S_DIRSYNC: u32 = 64;
+pub const S_NOCMTIME: u32 = 128;
+pub const S_SWAPFILE: u32 = 256;
+pub const S_PRIVATE: u32 = 512;
+pub const S_IMA: u32 = 1024;
+pub const S_AUTOMOUNT: u32 = 2048;
+pub const S_NOSEC: u32 = 4096;
+pub const S_DAX: u32 = 8192;
+pub const S_ENCRYPTED: u32 = 16384;
+pub const S_CASEFOLD: u32 = 32768;
+pub const S_VERITY: u32 = 65536;
+pub const S_KERNEL_FILE: u32 = 131072;
+pub const S_ANON_INODE: u32 = 524288;
+pub const FS_REQUIRES_DEV: u32 = 1;
+pub const FS_BINARY_MOUNTDATA: u32 = 2;
+pub const FS_HAS_SUBTYPE: u32 = 4;
+pub const FS_USERNS_MOUNT: u32 = 8;
+pub const FS_DISALLOW_NOTIFY_PERM: u32 = 16;
+pub const FS_ALLOW_IDMAP: u32 = 32;
+pub const FS_MGTIME: u32 = 64;
+pub const FS_LBS: u32 = 128;
+pub const FS_POWER_FREEZE: u32 = 256;
+pub const FS_USERNS_MOUNT_RESTRICTED: u32 = 512;
+pub const FS_USERNS_DELEGATABLE: u32 = 1024;
+pub const FS_DISALLOW_NOTIFY: u32 = 2048;
+pub const FS_RENAME_DOES_D_MOVE: u32 = 32768;
+pub const IOCB_FLAG_RESFD: u32 = 1;
+pub const IOCB_FLAG_IOPRIO: u32 = 2;
+pub const DT_NULL: u32 = 0;
+pub const DT_NEEDED: u32 = 1;
+pub const DT_PLTRELSZ: u32 = 2;
+pub const DT_PLTGOT: u32 = 3;
+pub const DT_HASH: u32 = 4;
+pub const DT_STRTAB: u32 = 5;
+pub const DT_SYMTAB: u32 = 6;
+pub const DT_RELA: u32 = 7;
+pub const DT_RELASZ: u32 = 8;
+pub const DT_RELAENT: u32 = 9;
+pub const DT_STRSZ: u32 = 10;
+pub const DT_SYMENT: u32 = 11;
+pub const DT_INIT: u32 = 12;
+pub const DT_FINI: u32 = 13;
+pub const DT_SONAME: u32 = 14;
+pub const DT_RPATH: u32 = 15;
+pub const DT_SYMBOLIC: u32 = 16;
+pub const DT_REL: u32 = 17;
+pub const DT_RELSZ: u32 = 18;
+pub const DT_RELENT: u32 = 19;
+pub const DT_PLTREL: u32 = 20;
+pub const DT_DEBUG: u32 = 21;
+pub const DT_TEXTREL: u32 = 22;
+pub const DT_JMPREL: u32 = 23;
+pub const DT_ENCODING: u32 = 32;
+pub const DT_LOOS: u32 = 1610612749;
+pub const DT_HIOS: u32 = 1879044096;
+pub const DT_VALRNGLO: u32 = 1879047424;
+pub const DT_VALRNGHI: u32 = 1879047679;
+pub const DT_ADDRRNGLO: u32 = 1879047680;
+pub const DT_GNU_HASH: u32 = 1879047925;
+pub const DT_ADDRRNGHI: u32 = 1879047935;
+pub const DT_VERSYM: u32 = 1879048176;
+pub const DT_RELACOUNT: u32 = 1879048185;
+pub const DT_RELCOUNT: u32 = 1879048186;
+pub const DT_FLAGS_1: u32 = 1879048187;
+pub const DT_VERDEF: u32 = 1879048188;
+pub const DT_VERDEFNUM: u32 = 1879048189;
+pub const DT_VERNEED: u32 = 1879048190;
+pub const DT_VERNEEDNUM: u32 = 1879048191;
+pub const DT_LOPROC: u32 = 1879048192;
+pub const DT_HIPROC: u32 = 2147483647;
+pub const FS_COMMON_FL: u32 = 571474168;
+pub const FS_XFLAG_COMMON: u32 = 164600;
+pub const FS_XFLAG_RDONLY_MASK: u32 = 2148401154;
+pub const FS_XFLAG_VALUES_MASK: u32 = 67584;
+pub const FS_XFLAG_DIRONLY_MASK: u32 = 5376;
+pub const FS_XFLAG_MISC_MASK: u32 = 24577;
+pub const FS_XFLAGS_MASK: u32 = 2148532219;
 pub const IOMAP_HOLE: u32 = 0;
 pub const IOMAP_DELALLOC: u32 = 1;
 pub const IOMAP_MAPPED: u32 = 2;
@@ -162,6 +449,8 @@ pub const JBD2_FULL_COMMIT_ONGOING: u32 = 512;
 pub const JBD2_JOURNAL_FLUSH_DISCARD: u32 = 1;
 pub const JBD2_JOURNAL_FLUSH_ZEROOUT: u32 = 2;
 pub const JBD2_JOURNAL_FLUSH_VALID: u32 = 3;
+pub const ACL_TYPE_ACCESS: u32 = 32768;
+pub const ACL_TYPE_DEFAULT: u32 = 16384;
 pub type __u8 = ffi::c_uchar;
 pub type __u16 = ffi::c_ushort;
 pub type __u32 = ffi::c_uint;
@@ -186,9 +475,212 @@ pub type gfp_t = ffi::c_uint;
 pub type fmode_t = ffi::c_uint;
 pub type fop_flags_t = ffi::c_uint;
 #[repr(C)]
+#[derive(MaybeZeroable)]
+pub struct file_system_type {
+    pub name: *const ffi::c_char,
+    pub fs_flags: ffi::c_int,
+    pub init_fs_context:
+        ::core::option::Option<unsafe extern "C" fn(arg1: *mut fs_context) -> ffi::c_int>,
+    pub parameters: *const fs_parameter_spec,
+    pub kill_sb: ::core::option::Option<unsafe extern "C" fn(arg1: *mut super_block)>,
+    pub owner: *mut module,
+    pub list: hlist_node,
+    pub fs_supers: hlist_head,
+    pub s_lock_key: lock_class_key,
+    pub s_umount_key: lock_class_key,
+    pub s_vfs_rename_key: lock_class_key,
+    pub s_writers_key: [lock_class_key; 3usize],
+    pub i_lock_key: lock_class_key,
+    pub i_mutex_key: lock_class_key,
+    pub invalidate_lock_key: lock_class_key,
+    pub i_mutex_dir_key: lock_class_key,
+}
+impl Default for file_system_type {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct net_device {
     _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Copy, Clone, MaybeZeroable)]
+pub struct file_operations {
+    pub owner: *mut module,
+    pub fop_flags: fop_flags_t,
+    pub llseek: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut file, arg2: loff_t, arg3: ffi::c_int) -> loff_t,
+    >,
+    pub read: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut file,
+            arg2: *mut ffi::c_char,
+            arg3: usize,
+            arg4: *mut loff_t,
+        ) -> isize,
+    >,
+    pub write: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut file,
+            arg2: *const ffi::c_char,
+            arg3: usize,
+            arg4: *mut loff_t,
+        ) -> isize,
+    >,
+    pub read_iter: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut kiocb, arg2: *mut iov_iter) -> isize,
+    >,
+    pub write_iter: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut kiocb, arg2: *mut iov_iter) -> isize,
+    >,
+    pub iopoll: ::core::option::Option<
+        unsafe extern "C" fn(
+            kiocb: *mut kiocb,
+            arg1: *mut io_comp_batch,
+            flags: ffi::c_uint,
+        ) -> ffi::c_int,
+    >,
+    pub iterate_shared: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut file, arg2: *mut dir_context) -> ffi::c_int,
+    >,
+    pub poll: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut file, arg2: *mut poll_table_struct) -> __poll_t,
+    >,
+    pub unlocked_ioctl: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut file, arg2: ffi::c_uint, arg3: ffi::c_ulong) -> ffi::c_long,
+    >,
+    pub compat_ioctl: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut file, arg2: ffi::c_uint, arg3: ffi::c_ulong) -> ffi::c_long,
+    >,
+    pub mmap: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut file, arg2: *mut vm_area_struct) -> ffi::c_int,
+    >,
+    pub open: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut inode, arg2: *mut file) -> ffi::c_int,
+    >,
+    pub flush:
+        ::core::option::Option<unsafe extern "C" fn(arg1: *mut file, id: fl_owner_t) -> ffi::c_int>,
+    pub release: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut inode, arg2: *mut file) -> ffi::c_int,
+    >,
+    pub fsync: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut file,
+            arg2: loff_t,
+            arg3: loff_t,
+            datasync: ffi::c_int,
+        ) -> ffi::c_int,
+    >,
+    pub fasync: ::core::option::Option<
+        unsafe extern "C" fn(arg1: ffi::c_int, arg2: *mut file, arg3: ffi::c_int) -> ffi::c_int,
+    >,
+    pub lock: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut file, arg2: ffi::c_int, arg3: *mut file_lock) -> ffi::c_int,
+    >,
+    pub get_unmapped_area: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut file,
+            arg2: ffi::c_ulong,
+            arg3: ffi::c_ulong,
+            arg4: ffi::c_ulong,
+            arg5: ffi::c_ulong,
+        ) -> ffi::c_ulong,
+    >,
+    pub check_flags: ::core::option::Option<unsafe extern "C" fn(arg1: ffi::c_int) -> ffi::c_int>,
+    pub flock: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut file, arg2: ffi::c_int, arg3: *mut file_lock) -> ffi::c_int,
+    >,
+    pub splice_write: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut pipe_inode_info,
+            arg2: *mut file,
+            arg3: *mut loff_t,
+            arg4: usize,
+            arg5: ffi::c_uint,
+        ) -> isize,
+    >,
+    pub splice_read: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut file,
+            arg2: *mut loff_t,
+            arg3: *mut pipe_inode_info,
+            arg4: usize,
+            arg5: ffi::c_uint,
+        ) -> isize,
+    >,
+    pub splice_eof: ::core::option::Option<unsafe extern "C" fn(file: *mut file)>,
+    pub setlease: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut file,
+            arg2: ffi::c_int,
+            arg3: *mut *mut file_lease,
+            arg4: *mut *mut ffi::c_void,
+        ) -> ffi::c_int,
+    >,
+    pub fallocate: ::core::option::Option<
+        unsafe extern "C" fn(
+            file: *mut file,
+            mode: ffi::c_int,
+            offset: loff_t,
+            len: loff_t,
+        ) -> ffi::c_long,
+    >,
+    pub show_fdinfo: ::core::option::Option<unsafe extern "C" fn(m: *mut seq_file, f: *mut file)>,
+    pub copy_file_range: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut file,
+            arg2: loff_t,
+            arg3: *mut file,
+            arg4: loff_t,
+            arg5: usize,
+            arg6: ffi::c_uint,
+        ) -> isize,
+    >,
+    pub remap_file_range: ::core::option::Option<
+        unsafe extern "C" fn(
+            file_in: *mut file,
+            pos_in: loff_t,
+            file_out: *mut file,
+            pos_out: loff_t,
+            len: loff_t,
+            remap_flags: ffi::c_uint,
+        ) -> loff_t,
+    >,
+    pub fadvise: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut file,
+            arg2: loff_t,
+            arg3: loff_t,
+            arg4: ffi::c_int,
+        ) -> ffi::c_int,
+    >,
+    pub uring_cmd: ::core::option::Option<
+        unsafe extern "C" fn(ioucmd: *mut io_uring_cmd, issue_flags: ffi::c_uint) -> ffi::c_int,
+    >,
+    pub uring_cmd_iopoll: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut io_uring_cmd,
+            arg2: *mut io_comp_batch,
+            poll_flags: ffi::c_uint,
+        ) -> ffi::c_int,
+    >,
+    pub mmap_prepare:
+        ::core::option::Option<unsafe extern "C" fn(arg1: *mut vm_area_desc) -> ffi::c_int>,
+}
+impl Default for file_operations {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
 }
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
@@ -330,6 +822,9 @@ pub struct scx_sched {
 pub struct rq_flags {
     _unused: [u8; 0],
 }
+unsafe extern "C" {
+    pub static mut init_user_ns: user_namespace;
+}
 pub type wait_queue_func_t = ::core::option::Option<
     unsafe extern "C" fn(
         wq_entry: *mut wait_queue_entry,
@@ -338,6 +833,9 @@ pub type wait_queue_func_t = ::core::option::Option<
         key: *mut ffi::c_void,
     ) -> ffi::c_int,
 >;
+unsafe extern "C" {
+    pub fn rcu_barrier();
+}
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct uprobe {
@@ -434,9 +932,104 @@ pub struct fserror_event {
     _unused: [u8; 0],
 }
 #[repr(C)]
+#[derive(Default, Copy, Clone, MaybeZeroable)]
+pub struct super_operations {
+    pub alloc_inode:
+        ::core::option::Option<unsafe extern "C" fn(sb: *mut super_block) -> *mut inode>,
+    pub destroy_inode: ::core::option::Option<unsafe extern "C" fn(inode: *mut inode)>,
+    pub free_inode: ::core::option::Option<unsafe extern "C" fn(inode: *mut inode)>,
+    pub dirty_inode:
+        ::core::option::Option<unsafe extern "C" fn(inode: *mut inode, flags: ffi::c_int)>,
+    pub write_inode: ::core::option::Option<
+        unsafe extern "C" fn(inode: *mut inode, wbc: *mut writeback_control) -> ffi::c_int,
+    >,
+    pub sync_inode_metadata: ::core::option::Option<
+        unsafe extern "C" fn(inode: *mut inode, wbc: *mut writeback_control) -> ffi::c_int,
+    >,
+    pub drop_inode: ::core::option::Option<unsafe extern "C" fn(inode: *mut inode) -> ffi::c_int>,
+    pub evict_inode: ::core::option::Option<unsafe extern "C" fn(inode: *mut inode)>,
+    pub put_super: ::core::option::Option<unsafe extern "C" fn(sb: *mut super_block)>,
+    pub sync_fs: ::core::option::Option<
+        unsafe extern "C" fn(sb: *mut super_block, wait: ffi::c_int) -> ffi::c_int,
+    >,
+    pub freeze_super: ::core::option::Option<
+        unsafe extern "C" fn(
+            sb: *mut super_block,
+            who: freeze_holder,
+            owner: *const ffi::c_void,
+        ) -> ffi::c_int,
+    >,
+    pub freeze_fs: ::core::option::Option<unsafe extern "C" fn(sb: *mut super_block) -> ffi::c_int>,
+    pub thaw_super: ::core::option::Option<
+        unsafe extern "C" fn(
+            sb: *mut super_block,
+            who: freeze_holder,
+            owner: *const ffi::c_void,
+        ) -> ffi::c_int,
+    >,
+    pub unfreeze_fs:
+        ::core::option::Option<unsafe extern "C" fn(sb: *mut super_block) -> ffi::c_int>,
+    pub statfs: ::core::option::Option<
+        unsafe extern "C" fn(dentry: *mut dentry, kstatfs: *mut kstatfs) -> ffi::c_int,
+    >,
+    pub umount_begin: ::core::option::Option<unsafe extern "C" fn(sb: *mut super_block)>,
+    pub show_options: ::core::option::Option<
+        unsafe extern "C" fn(seq: *mut seq_file, dentry: *mut dentry) -> ffi::c_int,
+    >,
+    pub show_devname: ::core::option::Option<
+        unsafe extern "C" fn(seq: *mut seq_file, dentry: *mut dentry) -> ffi::c_int,
+    >,
+    pub show_path: ::core::option::Option<
+        unsafe extern "C" fn(seq: *mut seq_file, dentry: *mut dentry) -> ffi::c_int,
+    >,
+    pub show_stats: ::core::option::Option<
+        unsafe extern "C" fn(seq: *mut seq_file, dentry: *mut dentry) -> ffi::c_int,
+    >,
+    pub quota_read: ::core::option::Option<
+        unsafe extern "C" fn(
+            sb: *mut super_block,
+            type_: ffi::c_int,
+            data: *mut ffi::c_char,
+            len: usize,
+            off: loff_t,
+        ) -> isize,
+    >,
+    pub quota_write: ::core::option::Option<
+        unsafe extern "C" fn(
+            sb: *mut super_block,
+            type_: ffi::c_int,
+            data: *const ffi::c_char,
+            len: usize,
+            off: loff_t,
+        ) -> isize,
+    >,
+    pub get_dquots:
+        ::core::option::Option<unsafe extern "C" fn(inode: *mut inode) -> *mut *mut dquot>,
+    pub nr_cached_objects: ::core::option::Option<
+        unsafe extern "C" fn(sb: *mut super_block, sc: *mut shrink_control) -> ffi::c_long,
+    >,
+    pub free_cached_objects: ::core::option::Option<
+        unsafe extern "C" fn(sb: *mut super_block, sc: *mut shrink_control) -> ffi::c_long,
+    >,
+    pub remove_bdev: ::core::option::Option<
+        unsafe extern "C" fn(sb: *mut super_block, bdev: *mut block_device) -> ffi::c_int,
+    >,
+    pub shutdown: ::core::option::Option<unsafe extern "C" fn(sb: *mut super_block)>,
+    pub report_error: ::core::option::Option<unsafe extern "C" fn(event: *const fserror_event)>,
+}
+#[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct completion_list {
     _unused: [u8; 0],
+}
+unsafe extern "C" {
+    pub fn d_instantiate_new(arg1: *mut dentry, arg2: *mut inode);
+}
+unsafe extern "C" {
+    pub fn d_splice_alias(arg1: *mut inode, arg2: *mut dentry) -> *mut dentry;
+}
+unsafe extern "C" {
+    pub fn d_make_root(arg1: *mut inode) -> *mut dentry;
 }
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
@@ -448,30 +1041,347 @@ pub struct utf8data {
 pub struct utf8data_table {
     _unused: [u8; 0],
 }
+unsafe extern "C" {
+    pub fn sb_set_blocksize(sb: *mut super_block, size: ffi::c_int) -> ffi::c_int;
+}
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct vm_struct {
     _unused: [u8; 0],
+}
+unsafe extern "C" {
+    pub fn kmem_cache_destroy(s: *mut kmem_cache);
+}
+unsafe extern "C" {
+    pub fn kfree(objp: *const ffi::c_void);
+}
+unsafe extern "C" {
+    pub fn kmem_cache_free(s: *mut kmem_cache, objp: *mut ffi::c_void);
 }
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct fsnotify_mark_connector {
     _unused: [u8; 0],
 }
-#[repr(C)]
-#[derive(Copy, Clone, MaybeZeroable)]
-pub struct file_lock {
-    _unused: [u8; 0],
+unsafe extern "C" {
+    pub fn inode_set_ctime_current(inode: *mut inode) -> timespec64;
 }
-#[repr(C)]
-#[derive(Copy, Clone, MaybeZeroable)]
-pub struct file_lease {
-    _unused: [u8; 0],
+unsafe extern "C" {
+    pub fn inode_set_ctime_to_ts(inode: *mut inode, ts: timespec64) -> timespec64;
+}
+unsafe extern "C" {
+    pub fn inode_init_owner(
+        idmap: *mut mnt_idmap,
+        inode: *mut inode,
+        dir: *const inode,
+        mode: umode_t,
+    );
 }
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct io_uring_cmd {
     _unused: [u8; 0],
+}
+#[repr(C)]
+#[repr(align(64))]
+#[derive(Copy, Clone, MaybeZeroable)]
+pub struct inode_operations {
+    pub lookup: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut inode, arg2: *mut dentry, arg3: ffi::c_uint) -> *mut dentry,
+    >,
+    pub get_link: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut dentry,
+            arg2: *mut inode,
+            arg3: *mut delayed_call,
+        ) -> *const ffi::c_char,
+    >,
+    pub permission: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut mnt_idmap,
+            arg2: *mut inode,
+            arg3: ffi::c_int,
+        ) -> ffi::c_int,
+    >,
+    pub get_inode_acl: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut inode, arg2: ffi::c_int, arg3: bool_) -> *mut posix_acl,
+    >,
+    pub readlink: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut dentry,
+            arg2: *mut ffi::c_char,
+            arg3: ffi::c_int,
+        ) -> ffi::c_int,
+    >,
+    pub create: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut mnt_idmap,
+            arg2: *mut inode,
+            arg3: *mut dentry,
+            arg4: umode_t,
+        ) -> ffi::c_int,
+    >,
+    pub link: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut dentry, arg2: *mut inode, arg3: *mut dentry) -> ffi::c_int,
+    >,
+    pub unlink: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut inode, arg2: *mut dentry) -> ffi::c_int,
+    >,
+    pub symlink: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut mnt_idmap,
+            arg2: *mut inode,
+            arg3: *mut dentry,
+            arg4: *const ffi::c_char,
+        ) -> ffi::c_int,
+    >,
+    pub mkdir: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut mnt_idmap,
+            arg2: *mut inode,
+            arg3: *mut dentry,
+            arg4: umode_t,
+        ) -> *mut dentry,
+    >,
+    pub rmdir: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut inode, arg2: *mut dentry) -> ffi::c_int,
+    >,
+    pub mknod: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut mnt_idmap,
+            arg2: *mut inode,
+            arg3: *mut dentry,
+            arg4: umode_t,
+            arg5: dev_t,
+        ) -> ffi::c_int,
+    >,
+    pub rename: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut mnt_idmap,
+            arg2: *mut inode,
+            arg3: *mut dentry,
+            arg4: *mut inode,
+            arg5: *mut dentry,
+            arg6: ffi::c_uint,
+        ) -> ffi::c_int,
+    >,
+    pub setattr: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut mnt_idmap,
+            arg2: *mut dentry,
+            arg3: *mut iattr,
+        ) -> ffi::c_int,
+    >,
+    pub getattr: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut mnt_idmap,
+            arg2: *const path,
+            arg3: *mut kstat,
+            arg4: u32_,
+            arg5: ffi::c_uint,
+        ) -> ffi::c_int,
+    >,
+    pub listxattr: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut dentry, arg2: *mut ffi::c_char, arg3: usize) -> isize,
+    >,
+    pub fiemap: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut inode,
+            arg2: *mut fiemap_extent_info,
+            start: u64_,
+            len: u64_,
+        ) -> ffi::c_int,
+    >,
+    pub update_time: ::core::option::Option<
+        unsafe extern "C" fn(
+            inode: *mut inode,
+            type_: fs_update_time,
+            flags: ffi::c_uint,
+        ) -> ffi::c_int,
+    >,
+    pub sync_lazytime: ::core::option::Option<unsafe extern "C" fn(inode: *mut inode)>,
+    pub atomic_open: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut inode,
+            arg2: *mut dentry,
+            arg3: *mut file,
+            open_flag: ffi::c_uint,
+            create_mode: umode_t,
+        ) -> ffi::c_int,
+    >,
+    pub tmpfile: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut mnt_idmap,
+            arg2: *mut inode,
+            arg3: *mut file,
+            arg4: umode_t,
+        ) -> ffi::c_int,
+    >,
+    pub get_acl: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut mnt_idmap,
+            arg2: *mut dentry,
+            arg3: ffi::c_int,
+        ) -> *mut posix_acl,
+    >,
+    pub set_acl: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut mnt_idmap,
+            arg2: *mut dentry,
+            arg3: *mut posix_acl,
+            arg4: ffi::c_int,
+        ) -> ffi::c_int,
+    >,
+    pub fileattr_set: ::core::option::Option<
+        unsafe extern "C" fn(
+            idmap: *mut mnt_idmap,
+            dentry: *mut dentry,
+            fa: *mut file_kattr,
+        ) -> ffi::c_int,
+    >,
+    pub fileattr_get: ::core::option::Option<
+        unsafe extern "C" fn(dentry: *mut dentry, fa: *mut file_kattr) -> ffi::c_int,
+    >,
+    pub get_offset_ctx:
+        ::core::option::Option<unsafe extern "C" fn(inode: *mut inode) -> *mut offset_ctx>,
+}
+impl Default for inode_operations {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+unsafe extern "C" {
+    pub fn __mark_inode_dirty(arg1: *mut inode, arg2: ffi::c_int);
+}
+unsafe extern "C" {
+    pub fn inc_nlink(inode: *mut inode);
+}
+unsafe extern "C" {
+    pub fn drop_nlink(inode: *mut inode);
+}
+unsafe extern "C" {
+    pub fn clear_nlink(inode: *mut inode);
+}
+unsafe extern "C" {
+    pub fn set_nlink(inode: *mut inode, nlink: ffi::c_uint);
+}
+unsafe extern "C" {
+    pub fn kiocb_modified(iocb: *mut kiocb) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn kill_block_super(sb: *mut super_block);
+}
+unsafe extern "C" {
+    pub fn register_filesystem(arg1: *mut file_system_type) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn unregister_filesystem(arg1: *mut file_system_type) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn ihold(inode: *mut inode);
+}
+unsafe extern "C" {
+    pub fn iput(arg1: *mut inode);
+}
+unsafe extern "C" {
+    pub fn sync_filesystem(arg1: *mut super_block) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn init_special_inode(arg1: *mut inode, arg2: umode_t, arg3: dev_t);
+}
+unsafe extern "C" {
+    pub fn is_bad_inode(arg1: *mut inode) -> bool_;
+}
+unsafe extern "C" {
+    pub fn inode_init_once(inode: *mut inode);
+}
+unsafe extern "C" {
+    pub fn iget_locked(sb: *mut super_block, ino: u64_) -> *mut inode;
+}
+unsafe extern "C" {
+    pub fn insert_inode_locked(inode: *mut inode) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn unlock_new_inode(inode: *mut inode);
+}
+unsafe extern "C" {
+    pub fn iget_failed(arg1: *mut inode);
+}
+unsafe extern "C" {
+    pub fn clear_inode(arg1: *mut inode);
+}
+unsafe extern "C" {
+    pub fn new_inode(sb: *mut super_block) -> *mut inode;
+}
+unsafe extern "C" {
+    pub fn generic_write_checks(arg1: *mut kiocb, arg2: *mut iov_iter) -> isize;
+}
+unsafe extern "C" {
+    pub fn generic_file_read_iter(arg1: *mut kiocb, arg2: *mut iov_iter) -> isize;
+}
+unsafe extern "C" {
+    pub fn filemap_splice_read(
+        in_: *mut file,
+        ppos: *mut loff_t,
+        pipe: *mut pipe_inode_info,
+        len: usize,
+        flags: ffi::c_uint,
+    ) -> isize;
+}
+unsafe extern "C" {
+    pub fn iter_file_splice_write(
+        arg1: *mut pipe_inode_info,
+        arg2: *mut file,
+        arg3: *mut loff_t,
+        arg4: usize,
+        arg5: ffi::c_uint,
+    ) -> isize;
+}
+unsafe extern "C" {
+    pub fn generic_file_llseek(file: *mut file, offset: loff_t, whence: ffi::c_int) -> loff_t;
+}
+unsafe extern "C" {
+    pub fn generic_file_llseek_size(
+        file: *mut file,
+        offset: loff_t,
+        whence: ffi::c_int,
+        maxsize: loff_t,
+        eof: loff_t,
+    ) -> loff_t;
+}
+unsafe extern "C" {
+    pub fn inode_set_flags(inode: *mut inode, flags: ffi::c_uint, mask: ffi::c_uint);
+}
+unsafe extern "C" {
+    pub fn generic_fillattr(arg1: *mut mnt_idmap, arg2: u32_, arg3: *mut inode, arg4: *mut kstat);
+}
+unsafe extern "C" {
+    pub fn inode_add_bytes(inode: *mut inode, bytes: loff_t);
+}
+unsafe extern "C" {
+    pub fn inode_sub_bytes(inode: *mut inode, bytes: loff_t);
+}
+unsafe extern "C" {
+    pub fn inode_get_bytes(inode: *mut inode) -> loff_t;
+}
+unsafe extern "C" {
+    pub fn generic_read_dir(
+        arg1: *mut file,
+        arg2: *mut ffi::c_char,
+        arg3: usize,
+        arg4: *mut loff_t,
+    ) -> isize;
+}
+unsafe extern "C" {
+    pub fn setattr_prepare(arg1: *mut mnt_idmap, arg2: *mut dentry, arg3: *mut iattr)
+        -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn setattr_copy(arg1: *mut mnt_idmap, inode: *mut inode, attr: *const iattr);
 }
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
@@ -523,6 +1433,9 @@ pub struct anon_vma {
 pub struct vm_uffd_ops {
     _unused: [u8; 0],
 }
+unsafe extern "C" {
+    pub fn truncate_inode_pages_final(mapping: *mut address_space);
+}
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct bio_integrity_payload {
@@ -534,6 +1447,12 @@ pub struct bio_crypt_ctx {
     _unused: [u8; 0],
 }
 pub type blk_qc_t = ffi::c_uint;
+unsafe extern "C" {
+    pub fn try_to_writeback_inodes_sb(sb: *mut super_block, reason: wb_reason);
+}
+unsafe extern "C" {
+    pub fn sync_inodes_sb(arg1: *mut super_block);
+}
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct ipc_namespace {
@@ -630,6 +1549,9 @@ pub struct badblocks {
     _unused: [u8; 0],
 }
 pub type blk_flags_t = ffi::c_uint;
+unsafe extern "C" {
+    pub fn blkdev_issue_flush(bdev: *mut block_device) -> ffi::c_int;
+}
 #[repr(C)]
 #[derive(MaybeZeroable)]
 pub struct buffer_head {
@@ -669,6 +1591,21 @@ impl Default for buffer_head {
             s.assume_init()
         }
     }
+}
+unsafe extern "C" {
+    pub fn bh_end_write(bio: *mut bio);
+}
+unsafe extern "C" {
+    pub fn __brelse(arg1: *mut buffer_head);
+}
+unsafe extern "C" {
+    pub fn unlock_buffer(bh: *mut buffer_head);
+}
+unsafe extern "C" {
+    pub fn bh_submit(arg1: *mut buffer_head, arg2: blk_opf_t, arg3: bio_end_io_t);
+}
+unsafe extern "C" {
+    pub fn __bh_read(bh: *mut buffer_head, op_flags: blk_opf_t, wait: bool_) -> ffi::c_int;
 }
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
@@ -938,6 +1875,219 @@ impl file_kattr {
         __bindgen_bitfield_unit
     }
 }
+unsafe extern "C" {
+    pub fn fileattr_fill_flags(fa: *mut file_kattr, flags: u32_);
+}
+#[repr(C)]
+#[derive(Default, Copy, Clone, MaybeZeroable)]
+pub struct file_lock_operations {
+    pub fl_copy_lock:
+        ::core::option::Option<unsafe extern "C" fn(arg1: *mut file_lock, arg2: *mut file_lock)>,
+    pub fl_release_private: ::core::option::Option<unsafe extern "C" fn(arg1: *mut file_lock)>,
+}
+#[repr(C)]
+#[derive(Copy, Clone, MaybeZeroable)]
+pub struct lock_manager_operations {
+    pub lm_mod_owner: *mut ffi::c_void,
+    pub lm_get_owner: ::core::option::Option<unsafe extern "C" fn(arg1: fl_owner_t) -> fl_owner_t>,
+    pub lm_put_owner: ::core::option::Option<unsafe extern "C" fn(arg1: fl_owner_t)>,
+    pub lm_notify: ::core::option::Option<unsafe extern "C" fn(arg1: *mut file_lock)>,
+    pub lm_grant: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut file_lock, arg2: ffi::c_int) -> ffi::c_int,
+    >,
+    pub lm_lock_expirable:
+        ::core::option::Option<unsafe extern "C" fn(cfl: *mut file_lock) -> bool_>,
+    pub lm_expire_lock: ::core::option::Option<unsafe extern "C" fn()>,
+}
+impl Default for lock_manager_operations {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Default, Copy, Clone, MaybeZeroable)]
+pub struct lease_manager_operations {
+    pub lm_break: ::core::option::Option<unsafe extern "C" fn(arg1: *mut file_lease) -> bool_>,
+    pub lm_change: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *mut file_lease,
+            arg2: ffi::c_int,
+            arg3: *mut list_head,
+        ) -> ffi::c_int,
+    >,
+    pub lm_setup: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut file_lease, arg2: *mut *mut ffi::c_void),
+    >,
+    pub lm_breaker_owns_lease:
+        ::core::option::Option<unsafe extern "C" fn(arg1: *mut file_lease) -> bool_>,
+    pub lm_open_conflict: ::core::option::Option<
+        unsafe extern "C" fn(arg1: *mut file, arg2: ffi::c_int) -> ffi::c_int,
+    >,
+    pub lm_breaker_timedout:
+        ::core::option::Option<unsafe extern "C" fn(fl: *mut file_lease) -> bool_>,
+}
+#[repr(C)]
+#[derive(Copy, Clone, MaybeZeroable)]
+pub struct nlm_lockowner {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(MaybeZeroable)]
+pub struct nfs_lock_info {
+    pub state: u32_,
+    pub owner: *mut nlm_lockowner,
+    pub list: list_head,
+}
+impl Default for nfs_lock_info {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Copy, Clone, MaybeZeroable)]
+pub struct nfs4_lock_state {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Copy, Clone, MaybeZeroable)]
+pub struct nfs4_lock_info {
+    pub owner: *mut nfs4_lock_state,
+}
+impl Default for nfs4_lock_info {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(MaybeZeroable)]
+pub struct file_lock_core {
+    pub flc_blocker: *mut file_lock_core,
+    pub flc_list: list_head,
+    pub flc_link: hlist_node,
+    pub flc_blocked_requests: list_head,
+    pub flc_blocked_member: list_head,
+    pub flc_owner: fl_owner_t,
+    pub flc_flags: ffi::c_uint,
+    pub flc_type: ffi::c_uchar,
+    pub flc_pid: pid_t,
+    pub flc_link_cpu: ffi::c_int,
+    pub flc_wait: wait_queue_head_t,
+    pub flc_file: *mut file,
+}
+impl Default for file_lock_core {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(MaybeZeroable)]
+pub struct file_lock {
+    pub c: file_lock_core,
+    pub fl_start: loff_t,
+    pub fl_end: loff_t,
+    pub fl_ops: *const file_lock_operations,
+    pub fl_lmops: *const lock_manager_operations,
+    pub fl_u: file_lock__bindgen_ty_1,
+}
+#[repr(C)]
+#[derive(MaybeZeroable)]
+pub struct file_lock__bindgen_ty_1 {
+    pub nfs_fl: __BindgenUnionField<nfs_lock_info>,
+    pub nfs4_fl: __BindgenUnionField<nfs4_lock_info>,
+    pub afs: __BindgenUnionField<file_lock__bindgen_ty_1__bindgen_ty_1>,
+    pub ceph: __BindgenUnionField<file_lock__bindgen_ty_1__bindgen_ty_2>,
+    pub bindgen_union_field: [u64; 4usize],
+}
+#[repr(C)]
+#[derive(MaybeZeroable)]
+pub struct file_lock__bindgen_ty_1__bindgen_ty_1 {
+    pub link: list_head,
+    pub state: ffi::c_int,
+    pub debug_id: ffi::c_uint,
+}
+impl Default for file_lock__bindgen_ty_1__bindgen_ty_1 {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Copy, Clone, MaybeZeroable)]
+pub struct file_lock__bindgen_ty_1__bindgen_ty_2 {
+    pub inode: *mut inode,
+}
+impl Default for file_lock__bindgen_ty_1__bindgen_ty_2 {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+impl Default for file_lock__bindgen_ty_1 {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+impl Default for file_lock {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(MaybeZeroable)]
+pub struct file_lease {
+    pub c: file_lock_core,
+    pub fl_fasync: *mut fasync_struct,
+    pub fl_break_time: ffi::c_ulong,
+    pub fl_downgrade_time: ffi::c_ulong,
+    pub fl_lmops: *const lease_manager_operations,
+}
+impl Default for file_lease {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+unsafe extern "C" {
+    pub fn generic_setlease(
+        arg1: *mut file,
+        arg2: ffi::c_int,
+        arg3: *mut *mut file_lease,
+        priv_: *mut *mut ffi::c_void,
+    ) -> ffi::c_int;
+}
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct btf {
@@ -967,6 +2117,45 @@ pub struct lruvec_stats_percpu {
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct lruvec_stats {
     _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Copy, Clone, MaybeZeroable)]
+pub struct xattr_handler {
+    pub name: *const ffi::c_char,
+    pub prefix: *const ffi::c_char,
+    pub flags: ffi::c_int,
+    pub list: ::core::option::Option<unsafe extern "C" fn(dentry: *mut dentry) -> bool_>,
+    pub get: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *const xattr_handler,
+            dentry: *mut dentry,
+            inode: *mut inode,
+            name: *const ffi::c_char,
+            buffer: *mut ffi::c_void,
+            size: usize,
+        ) -> ffi::c_int,
+    >,
+    pub set: ::core::option::Option<
+        unsafe extern "C" fn(
+            arg1: *const xattr_handler,
+            idmap: *mut mnt_idmap,
+            dentry: *mut dentry,
+            inode: *mut inode,
+            name: *const ffi::c_char,
+            buffer: *const ffi::c_void,
+            size: usize,
+            flags: ffi::c_int,
+        ) -> ffi::c_int,
+    >,
+}
+impl Default for xattr_handler {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
 }
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
@@ -1416,6 +2605,14 @@ pub struct fs_context_operations {
     pub get_tree: ::core::option::Option<unsafe extern "C" fn(fc: *mut fs_context) -> ffi::c_int>,
     pub reconfigure:
         ::core::option::Option<unsafe extern "C" fn(fc: *mut fs_context) -> ffi::c_int>,
+}
+unsafe extern "C" {
+    pub fn get_tree_bdev(
+        fc: *mut fs_context,
+        fill_super: ::core::option::Option<
+            unsafe extern "C" fn(sb: *mut super_block, fc: *mut fs_context) -> ffi::c_int,
+        >,
+    ) -> ffi::c_int;
 }
 #[repr(C)]
 #[derive(MaybeZeroable)]
@@ -3101,6 +4298,13 @@ impl Default for posix_acl {
         }
     }
 }
+unsafe extern "C" {
+    pub fn posix_acl_from_xattr(
+        user_ns: *mut user_namespace,
+        value: *const ffi::c_void,
+        size: usize,
+    ) -> *mut posix_acl;
+}
 #[repr(C)]
 #[derive(MaybeZeroable)]
 pub struct kstatfs {
@@ -3127,9 +4331,247 @@ impl Default for kstatfs {
     }
 }
 unsafe extern "C" {
-    #[link_name="rust_helper_sb_bread"]
-    pub fn sb_bread(sb: *mut super_block, block: sector_t) -> *mut buffer_head;
+    #[link_name="rust_helper_buffer_content_lock"]
+    pub fn buffer_content_lock(bh: *mut buffer_head);
 }
+unsafe extern "C" {
+    #[link_name="rust_helper_buffer_content_unlock"]
+    pub fn buffer_content_unlock(bh: *mut buffer_head);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_buffer_content_lock_unjournaled"]
+    pub fn buffer_content_lock_unjournaled(bh: *mut buffer_head) -> *mut journal_head;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_buffer_content_unlock_unjournaled"]
+    pub fn buffer_content_unlock_unjournaled(
+        bh: *mut buffer_head,
+        jh: *mut journal_head,
+    );
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_sb_breadahead"]
+    pub fn sb_breadahead(sb: *mut super_block, block: sector_t);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_sb_getblk"]
+    pub fn sb_getblk(sb: *mut super_block, block: sector_t) -> *mut buffer_head;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_get_bh"]
+    pub fn get_bh(bh: *mut buffer_head);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_lock_buffer"]
+    pub fn lock_buffer(bh: *mut buffer_head);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_wait_on_buffer"]
+    pub fn wait_on_buffer(bh: *mut buffer_head);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_buffer_uptodate"]
+    pub fn buffer_uptodate(bh: *const buffer_head) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_set_buffer_uptodate"]
+    pub fn set_buffer_uptodate(bh: *mut buffer_head);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_buffer_mapped"]
+    pub fn buffer_mapped(bh: *const buffer_head) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_buffer_write_io_error"]
+    pub fn buffer_write_io_error(bh: *const buffer_head) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_clear_buffer_write_io_error"]
+    pub fn clear_buffer_write_io_error(bh: *mut buffer_head);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_clear_buffer_dirty"]
+    pub fn clear_buffer_dirty(bh: *mut buffer_head);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_buffer_verified"]
+    pub fn buffer_verified(bh: *const buffer_head) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_set_buffer_verified"]
+    pub fn set_buffer_verified(bh: *mut buffer_head);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_clear_buffer_verified"]
+    pub fn clear_buffer_verified(bh: *mut buffer_head);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_set_buffer_meta"]
+    pub fn set_buffer_meta(bh: *mut buffer_head);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_i_size_read"]
+    pub fn i_size_read(inode: *const inode) -> loff_t;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_i_size_write"]
+    pub fn i_size_write(inode: *mut inode, size: loff_t);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_i_uid_read"]
+    pub fn i_uid_read(inode: *const inode) -> uid_t;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_i_gid_read"]
+    pub fn i_gid_read(inode: *const inode) -> gid_t;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_i_uid_write"]
+    pub fn i_uid_write(inode: *mut inode, uid: uid_t);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_i_gid_write"]
+    pub fn i_gid_write(inode: *mut inode, gid: gid_t);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_inode_get_ctime"]
+    pub fn inode_get_ctime(inode: *const inode) -> timespec64;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_inode_lock"]
+    pub fn inode_lock(inode: *mut inode);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_inode_trylock"]
+    pub fn inode_trylock(inode: *mut inode) -> ffi::c_int;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_inode_unlock"]
+    pub fn inode_unlock(inode: *mut inode);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_inode_lock_shared"]
+    pub fn inode_lock_shared(inode: *mut inode);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_inode_unlock_shared"]
+    pub fn inode_unlock_shared(inode: *mut inode);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_inode_is_new"]
+    pub fn inode_is_new(inode: *mut inode) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_inode_is_sync"]
+    pub fn inode_is_sync(inode: *const inode) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_mark_inode_dirty"]
+    pub fn mark_inode_dirty(inode: *mut inode);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_alloc_inode_sb"]
+    pub fn alloc_inode_sb(
+        sb: *mut super_block,
+        cache: *mut kmem_cache,
+        gfp: gfp_t,
+    ) -> *mut inode;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_kmem_cache_create_unmerged"]
+    pub fn kmem_cache_create_unmerged(
+        name: *const ffi::c_char,
+        size: ffi::c_uint,
+        args: *mut kmem_cache_args,
+    ) -> *mut kmem_cache;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_sb_start_intwrite"]
+    pub fn sb_start_intwrite(sb: *mut super_block);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_sb_end_intwrite"]
+    pub fn sb_end_intwrite(sb: *mut super_block);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_sb_set_rdonly"]
+    pub fn sb_set_rdonly(sb: *mut super_block);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_super_set_uuid"]
+    pub fn super_set_uuid(sb: *mut super_block, uuid: *const u8_, len: ffi::c_uint);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_super_set_sysfs_name_bdev"]
+    pub fn super_set_sysfs_name_bdev(sb: *mut super_block);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_bdev_read_only"]
+    pub fn bdev_read_only(bdev: *mut block_device) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_bdev_nr_bytes"]
+    pub fn bdev_nr_bytes(bdev: *mut block_device) -> loff_t;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_fs_parameter_type"]
+    pub fn fs_parameter_type(param: *const fs_parameter) -> ffi::c_uint;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_file_is_writable"]
+    pub fn file_is_writable(file: *const file) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_iocb_is_nowait"]
+    pub fn iocb_is_nowait(iocb: *const kiocb) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_iocb_is_direct"]
+    pub fn iocb_is_direct(iocb: *const kiocb) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_iocb_is_dsync"]
+    pub fn iocb_is_dsync(iocb: *const kiocb) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_generic_write_sync"]
+    pub fn generic_write_sync(iocb: *mut kiocb, count: isize) -> isize;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_file_accessed"]
+    pub fn file_accessed(file: *mut file);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_set_delayed_call"]
+    pub fn set_delayed_call(
+        call: *mut delayed_call,
+        fn_: ::core::option::Option<unsafe extern "C" fn(arg1: *mut ffi::c_void)>,
+        arg: *mut ffi::c_void,
+    );
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_dir_emit"]
+    pub fn dir_emit(
+        ctx: *mut dir_context,
+        name: *const ffi::c_char,
+        len: ffi::c_int,
+        ino: u64_,
+        type_: ffi::c_uint,
+    ) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_qstr_len"]
+    pub fn qstr_len(name: *const qstr) -> u32_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_posix_acl_release"]
+    pub fn posix_acl_release(acl: *mut posix_acl);
+}
+pub const SB_RDONLY: ffi::c_ulong = 1;
+pub const SB_LAZYTIME: ffi::c_ulong = 33554432;
+pub const SB_POSIXACL: ffi::c_ulong = 65536;
+pub const FS_VALUE_FLAG: ffi::c_uint = 1;
+pub const FS_VALUE_STRING: ffi::c_uint = 2;
 #[repr(C)]
 #[derive(Default, Copy, Clone, MaybeZeroable)]
 pub struct rt_mutex_waiter {
