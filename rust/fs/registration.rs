@@ -3,7 +3,7 @@
 //! Registering a filesystem type, and mounting.
 
 use super::{inode::InodeSlot, inode::SlotOps, super_block, FileSystem};
-use crate::bindings;
+use crate::{bindings, sysfs::Root};
 use core::{marker::PhantomData, mem::size_of};
 use kernel::{error::to_result, ffi, prelude::*, types::Opaque};
 
@@ -17,6 +17,7 @@ pub struct Registration<T: FileSystem> {
     #[pin]
     fs: Opaque<bindings::file_system_type>,
     cache: *mut bindings::kmem_cache,
+    sysfs: Root,
     _fs: PhantomData<T>,
 }
 
@@ -37,10 +38,24 @@ pub(super) unsafe fn inode_cache<T: FileSystem>(
     unsafe { (*kernel::container_of!(Opaque::cast_from(fs), Registration<T>, fs)).cache }
 }
 
+/// The directory of the filesystem type under `/sys/fs/`.
+///
+/// # Safety
+///
+/// As for [`inode_cache`]; the registration lives for all of `'a`.
+pub(crate) unsafe fn sysfs_root<'a, T: FileSystem>(
+    fs: *mut bindings::file_system_type,
+) -> &'a Root {
+    // SAFETY: By the contract `fs` is the field of a registration.
+    unsafe { &(*kernel::container_of!(Opaque::cast_from(fs), Registration<T>, fs)).sysfs }
+}
+
 impl<T: FileSystem> Registration<T> {
     /// Registers the filesystem type on behalf of `module`.
     pub fn new(module: &'static ThisModule) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
+            // First: unlike the cache it goes by itself if a later step fails.
+            sysfs: Root::new(T::NAME)?,
             cache: Self::new_cache()?,
             fs <- Opaque::try_ffi_init(move |slot: *mut bindings::file_system_type| {
                 // SAFETY: `slot` is memory for one `file_system_type`; all zeroes is a valid one.

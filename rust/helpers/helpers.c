@@ -19,3 +19,4 @@
 #include "iomap.c"
 #include "workqueue.c"
 #include "writeback.c"
+#include "percpu_counter.c"
