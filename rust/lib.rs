@@ -12,6 +12,7 @@ pub mod buffer_head;
 pub mod folio;
 pub mod fs;
 pub mod iomap;
+pub mod jbd2;
 pub mod log;
 pub mod mapping;
 pub mod memalloc;

@@ -5,7 +5,7 @@
 //! C header: [`include/linux/fs.h`](srctree/include/linux/fs.h)
 
 use super::{DirectoryOps, FileOps, FileSystem, IdMap, SuperBlock, SymlinkOps};
-use crate::{bindings, iomap::AddressSpaceOps, mapping::Mapping};
+use crate::{bindings, iomap::AddressSpaceOps, jbd2::JbdInode, mapping::Mapping};
 use core::{
     marker::PhantomData,
     mem::{ManuallyDrop, MaybeUninit},
@@ -34,7 +34,7 @@ pub(crate) struct InodeSlot<T: FileSystem> {
     /// The VFS inode; first, so that a pointer to it is a pointer to the slot.
     pub(crate) inode: Opaque<bindings::inode>,
     /// jbd2's view of the inode, for ordered data.
-    pub(crate) jbd: Opaque<bindings::jbd2_inode>,
+    pub(crate) jbd: MaybeUninit<JbdInode>,
     /// The filesystem's data, initialised from `alloc_inode` until `free_inode`.
     pub(crate) data: MaybeUninit<T::InodeData>,
 }
@@ -83,11 +83,10 @@ impl<T: FileSystem> INode<T> {
         self.0.get()
     }
 
-    /// jbd2's view of this inode.
-    pub(crate) fn jbd_ptr(&self) -> *mut bindings::jbd2_inode {
-        // SAFETY: By the type invariant the inode is the head of a slot.
-        let slot = unsafe { &*self.as_ptr().cast::<InodeSlot<T>>() };
-        slot.jbd.get()
+    /// jbd2's part of this inode.
+    pub(crate) fn jbd(&self) -> &JbdInode {
+        // SAFETY: By the type invariant the inode heads a slot whose parts are initialised.
+        unsafe { (*self.as_ptr().cast::<InodeSlot<T>>()).jbd.assume_init_ref() }
     }
 
     /// The filesystem's data of this inode.
@@ -632,9 +631,11 @@ impl<T: FileSystem> SlotOps<T> {
             unsafe { bindings::kmem_cache_free(cache, slot.cast()) };
             return core::ptr::null_mut();
         }
-        // SAFETY: Both are in the slot, which is ours.
+        // SAFETY: `jbd` is memory of the right size that nobody else sees, in the inode's own slot;
+        // `evict_inode` releases it.
         unsafe {
-            bindings::jbd2_journal_init_jbd_inode((*slot).jbd.get(), slot.cast());
+            let jbd = (&raw mut (*slot).jbd).cast::<JbdInode>();
+            pin_init::raw_init(jbd, JbdInode::new(slot.cast()));
         }
         slot.cast()
     }
@@ -642,9 +643,12 @@ impl<T: FileSystem> SlotOps<T> {
     /// Frees an inode object, after an RCU grace period.
     pub(super) unsafe extern "C" fn free_inode(inode: *mut bindings::inode) {
         let slot: *mut InodeSlot<T> = inode.cast();
-        // SAFETY: The VFS is done with the inode, and so are RCU readers: the data was initialised
-        // by `alloc_inode` and is dropped once.
-        unsafe { (*slot).data.assume_init_drop() };
+        // SAFETY: The VFS is done with the inode, and so are RCU readers: both parts were
+        // initialised by `alloc_inode` and are dropped once.
+        unsafe {
+            (*slot).data.assume_init_drop();
+            (*slot).jbd.assume_init_drop();
+        }
         // SAFETY: The slot is a slab object; `kfree` finds its cache. The superblock may be gone.
         unsafe { bindings::kfree(slot.cast()) };
     }
@@ -656,6 +660,7 @@ impl<T: FileSystem> SlotOps<T> {
         // SAFETY: No one else uses the inode; this waits for its write-back.
         unsafe { bindings::truncate_inode_pages_final(&raw mut (*ptr).i_data) };
         T::evict_inode(inode);
+        inode.jbd().release();
         // SAFETY: The page cache is empty.
         unsafe { bindings::clear_inode(ptr) };
     }

@@ -17,6 +17,7 @@
 #include "fs.c"
 #include "folio.c"
 #include "iomap.c"
+#include "jbd2.c"
 #include "workqueue.c"
 #include "writeback.c"
 #include "percpu_counter.c"
