@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the VM tests do inside the guest: one process that does the bulk of a test.
+
+#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
+
+mod access;
+mod args;
+mod behave;
+mod foreign;
+mod manifest;
+mod many;
+mod readback;
+mod refused;
+mod report;
+mod rng;
+mod sys;
+mod tree;
+mod why;
+
+use args::Args;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Instant;
+use why::Why;
+
+/// The subcommands and what they want.
+const USAGE: &str = "\
+populate DIR --seed N --files N --bytes N --threads N --fragments N   make a planned tree
+verify DIR (the same)                                               check it
+fill DEVICE [--bytes N]                                             write no zeros over it
+manifest DIR [--layout] [--xattrs] [--access]                       print it as text
+foreign DIR                                                         make what ext4 alone can
+flags DIR [--refusing]                                              try the flags that it set
+access DIR                                                          print who may do what
+many DIR --seed N --count N                                         make many names
+find DIR (the same)                                                 find and list them
+readback DIR                                                        read files in every way
+refused DIR [--allowed] [--prefix P] [--only NAME]                  try what is not built yet
+behave DIR [--prefix P] [--only NAME]                               test what programs rely on
+";
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let command = words.next().unwrap_or_default();
+    match run(&command, &Args::new(words)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            println!("{command}: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: &str, args: &Args) -> Result<(), Why> {
+    match command {
+        "populate" => populate(args),
+        "verify" => {
+            let params = params(args)?;
+            tree::verify::verify(&args.path(0)?, &params, &tree::plan::plan(&params))
+        }
+        "fill" => fill(args),
+        "manifest" => print_manifest(args),
+        "foreign" => foreign::make(&args.path(0)?),
+        "flags" => foreign::check_flags(&args.path(0)?, args.has("refusing")),
+        "access" => access::print(&args.path(0)?),
+        "many" => many::make(
+            &args.path(0)?,
+            args.number("seed", 1)?,
+            args.number("count", 20_000)?,
+        ),
+        "find" => many::check(
+            &args.path(0)?,
+            args.number("seed", 1)?,
+            args.number("count", 20_000)?,
+        ),
+        "readback" => {
+            let (files, bytes) = readback::check(&args.path(0)?)?;
+            println!(
+                "# {files} files, {} MiB, each read in every way",
+                bytes >> 20
+            );
+            Ok(())
+        }
+        "refused" => {
+            let mut report = report(args);
+            refused::run(&args.path(0)?, args.has("allowed"), &mut report);
+            report.finish()
+        }
+        "behave" => {
+            let mut report = report(args);
+            behave::run(&args.path(0)?, &mut report)?;
+            report.finish()
+        }
+        _ => Err(format!("no such command\n{USAGE}").into()),
+    }
+}
+
+fn report(args: &Args) -> report::Report {
+    report::Report::new(args.text("prefix", ""), args.text("only", ""))
+}
+
+fn params(args: &Args) -> Result<tree::Params, Why> {
+    Ok(tree::Params {
+        seed: args.number("seed", 1)?,
+        files: args.number("files", 2000)?,
+        bytes: args.bytes("bytes", "1G")?,
+        threads: args.number("threads", 4)?,
+        fragments: args.number("fragments", 3000)?,
+    })
+}
+
+fn populate(args: &Args) -> Result<(), Why> {
+    let params = params(args)?;
+    let nodes = tree::plan::plan(&params);
+    let start = Instant::now();
+    tree::populate::populate(&args.path(0)?, &params, &nodes)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let data = |node: &tree::Node| match &node.kind {
+        tree::Kind::File(spec) => spec.data(),
+        _ => 0,
+    };
+    let mib = nodes.iter().map(data).sum::<u64>() >> 20;
+    println!(
+        "# {} nodes, {mib} MiB of data in {seconds:.1} s",
+        nodes.len()
+    );
+    Ok(())
+}
+
+/// Writes 0xa5 over the first bytes of a device, all of it if no number is given.
+fn fill(args: &Args) -> Result<(), Why> {
+    let device = std::fs::OpenOptions::new().write(true).open(args.path(0)?)?;
+    let size = sys::volume::device_size(&device)?;
+    let mut left = match args.bytes("bytes", "0")? {
+        0 => size,
+        bytes => bytes.min(size),
+    };
+    let garbage = vec![0xa5; 1 << 20];
+    while left > 0 {
+        let length = left.min(garbage.len() as u64);
+        (&device).write_all(&garbage[..length as usize])?;
+        left -= length;
+    }
+    Ok(device.sync_all()?)
+}
+
+fn print_manifest(args: &Args) -> Result<(), Why> {
+    let details = manifest::Details {
+        layout: args.has("layout"),
+        xattrs: args.has("xattrs"),
+        access: args.has("access"),
+    };
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    manifest::manifest(&args.path(0)?, details, &mut out)?;
+    Ok(out.flush()?)
+}
