@@ -196,6 +196,12 @@ pub const SB_I_NOUMASK: u32 = 4096;
 pub const SB_I_NOIDMAP: u32 = 8192;
 pub const SB_I_ALLOW_HSM: u32 = 16384;
 pub const SB_I_NO_DATA_INTEGRITY: u32 = 32768;
+pub const SEEK_SET: u32 = 0;
+pub const SEEK_CUR: u32 = 1;
+pub const SEEK_END: u32 = 2;
+pub const SEEK_DATA: u32 = 3;
+pub const SEEK_HOLE: u32 = 4;
+pub const SEEK_MAX: u32 = 4;
 pub const FS_XFLAG_REALTIME: u32 = 1;
 pub const FS_XFLAG_PREALLOC: u32 = 2;
 pub const FS_XFLAG_IMMUTABLE: u32 = 8;
@@ -474,6 +480,9 @@ pub type blkcnt_t = u64_;
 pub type gfp_t = ffi::c_uint;
 pub type fmode_t = ffi::c_uint;
 pub type fop_flags_t = ffi::c_uint;
+unsafe extern "C" {
+    pub fn panic(fmt: *const ffi::c_char, ...) -> !;
+}
 #[repr(C)]
 #[derive(MaybeZeroable)]
 pub struct file_system_type {
@@ -503,6 +512,12 @@ impl Default for file_system_type {
             s.assume_init()
         }
     }
+}
+unsafe extern "C" {
+    pub fn ___ratelimit(rs: *mut ratelimit_state, func: *const ffi::c_char) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn _printk(fmt: *const ffi::c_char, ...) -> ffi::c_int;
 }
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
@@ -690,6 +705,9 @@ pub struct io_bitmap {
 pub type pteval_t = ffi::c_ulong;
 pub type pudval_t = ffi::c_ulong;
 pub type pgdval_t = ffi::c_ulong;
+unsafe extern "C" {
+    pub fn get_random_u32() -> u32_;
+}
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct perf_event {
@@ -836,10 +854,19 @@ pub type wait_queue_func_t = ::core::option::Option<
 unsafe extern "C" {
     pub fn rcu_barrier();
 }
+unsafe extern "C" {
+    pub fn ktime_get_real_seconds() -> time64_t;
+}
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct uprobe {
     _unused: [u8; 0],
+}
+unsafe extern "C" {
+    pub fn destroy_workqueue(wq: *mut workqueue_struct);
+}
+unsafe extern "C" {
+    pub fn __flush_workqueue(wq: *mut workqueue_struct);
 }
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
@@ -850,6 +877,12 @@ pub struct uprobe_xol_ops {
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct xol_area {
     _unused: [u8; 0],
+}
+unsafe extern "C" {
+    pub fn percpu_counter_destroy_many(fbc: *mut percpu_counter, nr_counters: u32_);
+}
+unsafe extern "C" {
+    pub fn __percpu_counter_sum(fbc: *mut percpu_counter) -> s64;
 }
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
@@ -1062,6 +1095,15 @@ unsafe extern "C" {
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct fsnotify_mark_connector {
     _unused: [u8; 0],
+}
+unsafe extern "C" {
+    pub fn filemap_invalidate_lock_two(mapping1: *mut address_space, mapping2: *mut address_space);
+}
+unsafe extern "C" {
+    pub fn filemap_invalidate_unlock_two(
+        mapping1: *mut address_space,
+        mapping2: *mut address_space,
+    );
 }
 unsafe extern "C" {
     pub fn inode_set_ctime_current(inode: *mut inode) -> timespec64;
@@ -1288,6 +1330,9 @@ unsafe extern "C" {
     pub fn iput(arg1: *mut inode);
 }
 unsafe extern "C" {
+    pub static mut fs_kobj: *mut kobject;
+}
+unsafe extern "C" {
     pub fn sync_filesystem(arg1: *mut super_block) -> ffi::c_int;
 }
 unsafe extern "C" {
@@ -1295,6 +1340,16 @@ unsafe extern "C" {
 }
 unsafe extern "C" {
     pub fn is_bad_inode(arg1: *mut inode) -> bool_;
+}
+unsafe extern "C" {
+    pub fn filemap_flush_range(
+        mapping: *mut address_space,
+        start: loff_t,
+        end: loff_t,
+    ) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn filemap_dontcache_kick_writeback(mapping: *mut address_space);
 }
 unsafe extern "C" {
     pub fn inode_init_once(inode: *mut inode);
@@ -1321,6 +1376,9 @@ unsafe extern "C" {
     pub fn generic_write_checks(arg1: *mut kiocb, arg2: *mut iov_iter) -> isize;
 }
 unsafe extern "C" {
+    pub fn filemap_read(iocb: *mut kiocb, to: *mut iov_iter, already_read: isize) -> isize;
+}
+unsafe extern "C" {
     pub fn generic_file_read_iter(arg1: *mut kiocb, arg2: *mut iov_iter) -> isize;
 }
 unsafe extern "C" {
@@ -1340,6 +1398,9 @@ unsafe extern "C" {
         arg4: usize,
         arg5: ffi::c_uint,
     ) -> isize;
+}
+unsafe extern "C" {
+    pub fn vfs_setpos(file: *mut file, offset: loff_t, maxsize: loff_t) -> loff_t;
 }
 unsafe extern "C" {
     pub fn generic_file_llseek(file: *mut file, offset: loff_t, whence: ffi::c_int) -> loff_t;
@@ -1383,6 +1444,9 @@ unsafe extern "C" {
 unsafe extern "C" {
     pub fn setattr_copy(arg1: *mut mnt_idmap, inode: *mut inode, attr: *const iattr);
 }
+unsafe extern "C" {
+    pub fn file_update_time(file: *mut file) -> ffi::c_int;
+}
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct kernfs_open_node {
@@ -1397,6 +1461,35 @@ pub struct kernfs_iattrs {
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct sock {
     _unused: [u8; 0],
+}
+unsafe extern "C" {
+    #[must_use]
+    pub fn sysfs_create_group(kobj: *mut kobject, grp: *const attribute_group) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn sysfs_emit(buf: *mut ffi::c_char, fmt: *const ffi::c_char, ...) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn kobject_init(kobj: *mut kobject, ktype: *const kobj_type);
+}
+unsafe extern "C" {
+    #[must_use]
+    pub fn kobject_add(
+        kobj: *mut kobject,
+        parent: *mut kobject,
+        fmt: *const ffi::c_char,
+        ...
+    ) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn kobject_del(kobj: *mut kobject);
+}
+unsafe extern "C" {
+    #[must_use]
+    pub fn kobject_create_and_add(name: *const ffi::c_char, parent: *mut kobject) -> *mut kobject;
+}
+unsafe extern "C" {
+    pub fn kobject_put(kobj: *mut kobject);
 }
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
@@ -1434,7 +1527,33 @@ pub struct vm_uffd_ops {
     _unused: [u8; 0],
 }
 unsafe extern "C" {
+    pub fn truncate_pagecache(inode: *mut inode, new: loff_t);
+}
+unsafe extern "C" {
+    pub fn pagecache_isize_extended(inode: *mut inode, from: loff_t, to: loff_t);
+}
+unsafe extern "C" {
+    pub fn truncate_pagecache_range(inode: *mut inode, offset: loff_t, end: loff_t);
+}
+unsafe extern "C" {
+    pub fn generic_error_remove_folio(mapping: *mut address_space, folio: *mut folio)
+        -> ffi::c_int;
+}
+unsafe extern "C" {
     pub fn truncate_inode_pages_final(mapping: *mut address_space);
+}
+unsafe extern "C" {
+    pub fn filemap_fault(vmf: *mut vm_fault) -> vm_fault_t;
+}
+unsafe extern "C" {
+    pub fn filemap_map_pages(
+        vmf: *mut vm_fault,
+        start_pgoff: ffi::c_ulong,
+        end_pgoff: ffi::c_ulong,
+    ) -> vm_fault_t;
+}
+unsafe extern "C" {
+    pub fn filemap_page_mkwrite(vmf: *mut vm_fault) -> vm_fault_t;
 }
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
@@ -1487,6 +1606,22 @@ pub struct binfmt_misc {
 #[derive(Copy, Clone, MaybeZeroable)]
 pub struct cgroup_taskset {
     _unused: [u8; 0],
+}
+unsafe extern "C" {
+    pub fn tag_pages_for_writeback(
+        mapping: *mut address_space,
+        start: ffi::c_ulong,
+        end: ffi::c_ulong,
+    );
+}
+unsafe extern "C" {
+    pub fn filemap_dirty_folio(mapping: *mut address_space, folio: *mut folio) -> bool_;
+}
+unsafe extern "C" {
+    pub fn blk_start_plug(arg1: *mut blk_plug);
+}
+unsafe extern "C" {
+    pub fn blk_finish_plug(arg1: *mut blk_plug);
 }
 #[repr(C)]
 #[derive(Copy, Clone, MaybeZeroable)]
@@ -1550,7 +1685,166 @@ pub struct badblocks {
 }
 pub type blk_flags_t = ffi::c_uint;
 unsafe extern "C" {
+    pub fn blk_status_to_errno(status: blk_status_t) -> ffi::c_int;
+}
+unsafe extern "C" {
     pub fn blkdev_issue_flush(bdev: *mut block_device) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn invalidate_inode_pages2(mapping: *mut address_space) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn invalidate_inode_pages2_range(
+        mapping: *mut address_space,
+        start: ffi::c_ulong,
+        end: ffi::c_ulong,
+    ) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn filemap_invalidate_pages(
+        mapping: *mut address_space,
+        pos: loff_t,
+        end: loff_t,
+        nowait: bool_,
+    ) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn filemap_fdatawrite(arg1: *mut address_space) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn filemap_flush(arg1: *mut address_space) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn filemap_flush_nr(
+        mapping: *mut address_space,
+        nr_to_write: *mut ffi::c_long,
+    ) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn filemap_fdatawait_keep_errors(mapping: *mut address_space) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn filemap_fdatawait_range(
+        arg1: *mut address_space,
+        lstart: loff_t,
+        lend: loff_t,
+    ) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn filemap_fdatawait_range_keep_errors(
+        mapping: *mut address_space,
+        start_byte: loff_t,
+        end_byte: loff_t,
+    ) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn filemap_invalidate_inode(
+        inode: *mut inode,
+        flush: bool_,
+        start: loff_t,
+        end: loff_t,
+    ) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn filemap_range_has_page(arg1: *mut address_space, lstart: loff_t, lend: loff_t) -> bool_;
+}
+unsafe extern "C" {
+    pub fn filemap_write_and_wait_range(
+        mapping: *mut address_space,
+        lstart: loff_t,
+        lend: loff_t,
+    ) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn filemap_fdatawrite_range(
+        mapping: *mut address_space,
+        start: loff_t,
+        end: loff_t,
+    ) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn filemap_check_errors(mapping: *mut address_space) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn filemap_alloc_folio_noprof(
+        gfp: gfp_t,
+        order: ffi::c_uint,
+        policy: *mut mempolicy,
+    ) -> *mut folio;
+}
+unsafe extern "C" {
+    pub fn filemap_get_entry(mapping: *mut address_space, index: ffi::c_ulong) -> *mut ffi::c_void;
+}
+unsafe extern "C" {
+    pub fn filemap_get_folios(
+        mapping: *mut address_space,
+        start: *mut ffi::c_ulong,
+        end: ffi::c_ulong,
+        fbatch: *mut folio_batch,
+    ) -> ffi::c_uint;
+}
+unsafe extern "C" {
+    pub fn filemap_get_folios_contig(
+        mapping: *mut address_space,
+        start: *mut ffi::c_ulong,
+        end: ffi::c_ulong,
+        fbatch: *mut folio_batch,
+    ) -> ffi::c_uint;
+}
+unsafe extern "C" {
+    pub fn filemap_get_folios_tag(
+        mapping: *mut address_space,
+        start: *mut ffi::c_ulong,
+        end: ffi::c_ulong,
+        tag: xa_mark_t,
+        fbatch: *mut folio_batch,
+    ) -> ffi::c_uint;
+}
+unsafe extern "C" {
+    pub fn filemap_get_folios_dirty(
+        mapping: *mut address_space,
+        start: *mut ffi::c_ulong,
+        end: ffi::c_ulong,
+        fbatch: *mut folio_batch,
+    ) -> ffi::c_uint;
+}
+unsafe extern "C" {
+    pub fn folio_unlock(folio: *mut folio);
+}
+unsafe extern "C" {
+    pub fn folio_wait_writeback(folio: *mut folio);
+}
+unsafe extern "C" {
+    pub fn folio_clear_dirty_for_io(folio: *mut folio) -> bool_;
+}
+unsafe extern "C" {
+    pub fn filemap_migrate_folio(
+        mapping: *mut address_space,
+        dst: *mut folio,
+        src: *mut folio,
+        mode: migrate_mode,
+    ) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn filemap_add_folio(
+        mapping: *mut address_space,
+        folio: *mut folio,
+        index: ffi::c_ulong,
+        gfp: gfp_t,
+    ) -> ffi::c_int;
+}
+unsafe extern "C" {
+    pub fn filemap_remove_folio(folio: *mut folio);
+}
+unsafe extern "C" {
+    pub fn filemap_release_folio(folio: *mut folio, gfp: gfp_t) -> bool_;
+}
+unsafe extern "C" {
+    pub fn filemap_range_has_writeback(
+        mapping: *mut address_space,
+        start_byte: loff_t,
+        end_byte: loff_t,
+    ) -> bool_;
 }
 #[repr(C)]
 #[derive(MaybeZeroable)]
@@ -4566,6 +4860,256 @@ unsafe extern "C" {
 unsafe extern "C" {
     #[link_name="rust_helper_posix_acl_release"]
     pub fn posix_acl_release(acl: *mut posix_acl);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_ratelimit_state_init_seconds"]
+    pub fn ratelimit_state_init_seconds(
+        rs: *mut ratelimit_state,
+        seconds: ffi::c_int,
+        burst: ffi::c_int,
+    );
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_bdev_sectors_written"]
+    pub fn bdev_sectors_written(bdev: *mut block_device) -> u64_;
+}
+pub const folio_tag_FOLIO_TAG_DIRTY: folio_tag = 0;
+pub const folio_tag_FOLIO_TAG_WRITEBACK: folio_tag = 1;
+pub const folio_tag_FOLIO_TAG_TOWRITE: folio_tag = 2;
+pub type folio_tag = ffi::c_uint;
+unsafe extern "C" {
+    #[link_name="rust_helper_folio_get"]
+    pub fn folio_get(folio: *mut folio);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_folio_put"]
+    pub fn folio_put(folio: *mut folio);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_folio_lock"]
+    pub fn folio_lock(folio: *mut folio);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_folio_index"]
+    pub fn folio_index(folio: *const folio) -> ffi::c_ulong;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_folio_nr_pages"]
+    pub fn folio_nr_pages(folio: *const folio) -> ffi::c_ulong;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_folio_mapping_raw"]
+    pub fn folio_mapping_raw(folio: *const folio) -> *mut address_space;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_folio_test_uptodate"]
+    pub fn folio_test_uptodate(folio: *const folio) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_folio_test_dirty"]
+    pub fn folio_test_dirty(folio: *const folio) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_folio_test_writeback"]
+    pub fn folio_test_writeback(folio: *const folio) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_mapping_set_error"]
+    pub fn mapping_set_error(mapping: *mut address_space, error: ffi::c_int);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_mapping_tagged"]
+    pub fn mapping_tagged(mapping: *const address_space, tag: xa_mark_t) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_mapping_set_folio_order_range"]
+    pub fn mapping_set_folio_order_range(
+        mapping: *mut address_space,
+        min: ffi::c_uint,
+        max: ffi::c_uint,
+    );
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_mapping_max_folio_size"]
+    pub fn mapping_max_folio_size(mapping: *const address_space) -> usize;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_mapping_set_nofs"]
+    pub fn mapping_set_nofs(mapping: *mut address_space);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_filemap_invalidate_lock"]
+    pub fn filemap_invalidate_lock(mapping: *mut address_space);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_filemap_invalidate_unlock"]
+    pub fn filemap_invalidate_unlock(mapping: *mut address_space);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_filemap_invalidate_lock_shared"]
+    pub fn filemap_invalidate_lock_shared(mapping: *mut address_space);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_filemap_invalidate_unlock_shared"]
+    pub fn filemap_invalidate_unlock_shared(mapping: *mut address_space);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_iomap_bio_read_folio"]
+    pub fn iomap_bio_read_folio(folio: *mut folio, ops: *const iomap_ops);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_iomap_bio_readahead"]
+    pub fn iomap_bio_readahead(rac: *mut readahead_control, ops: *const iomap_ops);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_vm_fault_file"]
+    pub fn vm_fault_file(vmf: *const vm_fault) -> *mut file;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_sb_start_pagefault"]
+    pub fn sb_start_pagefault(sb: *mut super_block);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_sb_end_pagefault"]
+    pub fn sb_end_pagefault(sb: *mut super_block);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_max_handle_credits"]
+    pub fn jbd2_max_handle_credits(journal: *mut journal_t) -> ffi::c_int;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_handle_start"]
+    pub fn jbd2_handle_start(
+        journal: *mut journal_t,
+        blocks: ffi::c_int,
+        rsv_blocks: ffi::c_int,
+        revokes: ffi::c_int,
+        type_: ffi::c_uint,
+    ) -> *mut handle_t;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_handle_is_open"]
+    pub fn jbd2_handle_is_open() -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_handle_is_aborted"]
+    pub fn jbd2_handle_is_aborted(handle: *mut handle_t) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_handle_abort"]
+    pub fn jbd2_handle_abort(handle: *mut handle_t);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_handle_credits"]
+    pub fn jbd2_handle_credits(handle: *mut handle_t) -> ffi::c_int;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_handle_tid"]
+    pub fn jbd2_handle_tid(handle: *mut handle_t) -> tid_t;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_handle_set_sync"]
+    pub fn jbd2_handle_set_sync(handle: *mut handle_t);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_handle_take_reserved"]
+    pub fn jbd2_handle_take_reserved(handle: *mut handle_t) -> *mut handle_t;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_handle_restart"]
+    pub fn jbd2_handle_restart(
+        handle: *mut handle_t,
+        blocks: ffi::c_int,
+        revokes: ffi::c_int,
+    ) -> ffi::c_int;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_handle_covers"]
+    pub fn jbd2_handle_covers(handle: *mut handle_t, bh: *mut buffer_head) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_handle_forget"]
+    pub fn jbd2_handle_forget(
+        handle: *mut handle_t,
+        bh: *mut buffer_head,
+    ) -> ffi::c_int;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_handle_revoke"]
+    pub fn jbd2_handle_revoke(
+        handle: *mut handle_t,
+        block: ffi::c_ulonglong,
+    ) -> ffi::c_int;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_journal_may_load"]
+    pub fn jbd2_journal_may_load(inode: *mut inode) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_has_feature_fast_commit"]
+    pub fn jbd2_has_feature_fast_commit(journal: *mut journal_t) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_journal_set_params"]
+    pub fn jbd2_journal_set_params(
+        journal: *mut journal_t,
+        barrier: bool_,
+        interval_secs: ffi::c_uint,
+        min_batch_us: u32_,
+        max_batch_us: u32_,
+    );
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_is_journal_aborted"]
+    pub fn is_journal_aborted(journal: *mut journal_t) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_get_latest_transaction"]
+    pub fn jbd2_get_latest_transaction(journal: *mut journal_t) -> tid_t;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_tid_is_known"]
+    pub fn jbd2_tid_is_known(journal: *mut journal_t, tid: tid_t) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_jbd2_jinode_get_dirty_range"]
+    pub fn jbd2_jinode_get_dirty_range(
+        jinode: *const jbd2_inode,
+        start: *mut loff_t,
+        end: *mut loff_t,
+    ) -> bool_;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_alloc_reclaim_workqueue"]
+    pub fn alloc_reclaim_workqueue(name: *const ffi::c_char) -> *mut workqueue_struct;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_bio_clear_sync"]
+    pub fn bio_clear_sync(bio: *mut bio);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_bio_complete_anywhere"]
+    pub fn bio_complete_anywhere(bio: *mut bio);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_list_del_init"]
+    pub fn list_del_init(entry: *mut list_head);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_memalloc_nofs_save"]
+    pub fn memalloc_nofs_save() -> ffi::c_uint;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_memalloc_nofs_restore"]
+    pub fn memalloc_nofs_restore(flags: ffi::c_uint);
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_percpu_counter_init_zero"]
+    pub fn percpu_counter_init_zero(counter: *mut percpu_counter) -> ffi::c_int;
+}
+unsafe extern "C" {
+    #[link_name="rust_helper_percpu_counter_add_local"]
+    pub fn percpu_counter_add_local(counter: *mut percpu_counter, amount: s64);
 }
 pub const SB_RDONLY: ffi::c_ulong = 1;
 pub const SB_LAZYTIME: ffi::c_ulong = 33554432;

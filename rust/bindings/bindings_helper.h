@@ -22,7 +22,9 @@
 #include <linux/kobject.h>
 #include <linux/namei.h>
 #include <linux/pagemap.h>
+#include <linux/part_stat.h>
 #include <linux/percpu_counter.h>
+#include <linux/random.h>
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
 #include <linux/quotaops.h>

@@ -28,6 +28,18 @@ pub struct Timespec {
     pub nsec: u32,
 }
 
+/// Now, in seconds since the epoch.
+pub fn now_seconds() -> u64 {
+    // SAFETY: Reads the clock.
+    u64::try_from(unsafe { bindings::ktime_get_real_seconds() }).unwrap_or(0)
+}
+
+/// A random number, for inode generations.
+pub fn random_u32() -> u32 {
+    // SAFETY: No preconditions.
+    unsafe { bindings::get_random_u32() }
+}
+
 /// The slab object of one inode: the VFS's part, the journal's part and the filesystem's.
 #[repr(C)]
 pub(crate) struct InodeSlot<T: FileSystem> {

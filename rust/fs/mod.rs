@@ -21,13 +21,15 @@ pub mod super_block;
 pub mod symlink;
 
 pub use self::acl::PosixAcl;
-pub use self::attr::{Attr, FileAttr, IdMap, KStat};
+pub use self::attr::{Attr, FileAttr, IdMap, KStat, StatAttributes};
 pub use self::dentry::Dentry;
 pub use self::dir::{DirEmitter, DirectoryOps, EntryType};
 pub use self::file::{File, FileOps, IoVec, Kiocb};
-pub use self::inode::{FreshINode, INode, Iget, NewINode, Timespec};
+pub use self::inode::{
+    now_seconds, random_u32, AttributeFlags, FreshINode, INode, Iget, NewINode, Timespec,
+};
 pub use self::registration::Registration;
-pub use self::super_block::{NewSuperBlock, StatFs, SuperBlock};
+pub use self::super_block::{Limits, NewSuperBlock, StatFs, SuperBlock};
 pub use self::symlink::SymlinkOps;
 
 use kernel::{prelude::*, sync::aref::ARef};
@@ -99,7 +101,8 @@ pub trait FileSystem: Sized + Send + Sync + 'static {
     /// Initialises the data of a new inode object.
     fn inode_data() -> impl PinInit<Self::InodeData, Error>;
 
-    /// Writes the inode's metadata; `sync` asks that it be on stable storage on return.
+    /// Writes the inode's metadata; `sync` asks that it be on stable storage on return (for a
+    /// whole-volume sync it does not: [`FileSystem::sync_fs`] comes after).
     fn write_inode(inode: &INode<Self>, sync: bool) -> Result;
 
     /// The VFS changed the inode's attributes and marks it dirty. Never called under a folio lock.

@@ -98,6 +98,12 @@ impl<T: FileSystem> SuperBlock<T> {
         (dev >> 20, dev & 0xf_ffff)
     }
 
+    /// Sectors (of 512 bytes) that were ever written to the device since the kernel started.
+    pub fn device_sectors_written(&self) -> u64 {
+        // SAFETY: The superblock and its device are live.
+        unsafe { bindings::bdev_sectors_written((*self.as_ptr()).s_bdev) }
+    }
+
     /// Sends the device a cache flush and waits for it.
     pub fn flush_device(&self) -> Result {
         // SAFETY: The superblock and its device are live.
@@ -194,6 +200,12 @@ impl<T: FileSystem> NewSuperBlock<T> {
     pub fn is_device_read_only(&self) -> bool {
         // SAFETY: The superblock and its device are live.
         unsafe { bindings::bdev_read_only((*self.as_ptr()).s_bdev) }
+    }
+
+    /// Sectors (of 512 bytes) that were ever written to the device since the kernel started.
+    pub fn device_sectors_written(&self) -> u64 {
+        // SAFETY: The superblock and its device are live.
+        unsafe { bindings::bdev_sectors_written((*self.as_ptr()).s_bdev) }
     }
 
     /// The size of the device in bytes.
@@ -304,7 +316,8 @@ impl<T: FileSystem> SbOps<T> {
         let (inode, sync) = unsafe {
             (
                 INode::<T>::from_raw(inode),
-                (*wbc).sync_mode == bindings::writeback_sync_modes_WB_SYNC_ALL,
+                (*wbc).sync_mode == bindings::writeback_sync_modes_WB_SYNC_ALL
+                    && (*wbc).for_sync() == 0,
             )
         };
         from_result(|| T::write_inode(inode, sync))

@@ -3,6 +3,7 @@
 #include <linux/fs.h>
 #include <linux/fs_context.h>
 #include <linux/pagemap.h>
+#include <linux/part_stat.h>
 #include <linux/posix_acl.h>
 #include <linux/ratelimit.h>
 #include <linux/slab.h>
@@ -212,4 +213,11 @@ void rust_helper_ratelimit_state_init_seconds(struct ratelimit_state *rs,
 					      int seconds, int burst)
 {
 	ratelimit_state_init(rs, seconds * HZ, burst);
+}
+
+/* include/linux/part_stat.h */
+
+u64 rust_helper_bdev_sectors_written(struct block_device *bdev)
+{
+	return part_stat_read(bdev, sectors[STAT_WRITE]);
 }

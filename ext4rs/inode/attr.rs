@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Attributes: `chmod`, `chown`, `utimes`, `truncate`, `chattr`, and what `stat` adds.
+
+use super::{attribute_flags, flags as inode_flags, is_data_journalled, mark_dirty, Inode};
+use crate::{
+    file,
+    journal::{self, Kind},
+    map,
+    volume::Ext4,
+    xattr,
+};
+use ext4rs_layout::inode::{
+    mask_flags, FL_APPEND, FL_COMPR, FL_IMMUTABLE, FL_NODUMP, FL_USER_MODIFIABLE, FL_USER_VISIBLE,
+};
+use ext4rs_vfs::fs::{Attr, Dentry, FileAttr, IdMap, KStat, StatAttributes, Timespec};
+use kernel::prelude::*;
+
+/// Flags of `chattr` that this filesystem can turn on and off.
+const SETTABLE: u32 = ext4rs_layout::inode::FL_SYNC
+    | FL_IMMUTABLE
+    | FL_APPEND
+    | FL_NODUMP
+    | ext4rs_layout::inode::FL_NOATIME
+    | ext4rs_layout::inode::FL_DIRSYNC
+    | ext4rs_layout::inode::FL_TOPDIR;
+
+/// Adds to `stat` what the VFS inode does not know.
+pub(crate) fn get(inode: &Inode, stat: &mut KStat) {
+    let (flags, crtime, extra) = {
+        let raw = inode.data().raw.lock();
+        (raw.flags, raw.crtime, raw.extra_isize)
+    };
+    // i_crtime and i_crtime_extra end 24 bytes into the extra part.
+    if extra >= 24 {
+        stat.set_btime(Timespec {
+            sec: crtime.sec,
+            nsec: crtime.nsec,
+        });
+    }
+    stat.set_attributes(StatAttributes {
+        append: flags & FL_APPEND != 0,
+        compressed: flags & FL_COMPR != 0,
+        immutable: flags & FL_IMMUTABLE != 0,
+        nodump: flags & FL_NODUMP != 0,
+    });
+    let shift = inode.super_block().data().geo.block_bits.saturating_sub(9);
+    stat.add_sectors(u64::from(map::delayed_blocks(inode)) << shift);
+}
+
+/// Changes attributes; the inode's `i_rwsem` is held.
+///
+/// # Errors
+///
+/// As `setattr_prepare`; `EOPNOTSUPP` for cutting a file short, and for changing the mode of a file
+/// that has an ACL.
+pub(crate) fn set(
+    inode: &Inode,
+    idmap: &IdMap,
+    dentry: &Dentry<Ext4>,
+    attr: &mut Attr,
+) -> Result {
+    let sb = inode.super_block();
+    sb.data().check_running()?;
+    attr.prepare(idmap, dentry)?;
+    if attr.changes_mode() && xattr::get_acl(inode, false)?.is_some() {
+        return Err(EOPNOTSUPP);
+    }
+    let new_size = attr.size().filter(|_| inode.is_reg());
+    let old_size = inode.size();
+    if let Some(size) = new_size {
+        if is_data_journalled(inode) || size < old_size {
+            return Err(EOPNOTSUPP);
+        }
+        if size > old_size {
+            file::grow(inode, size)?;
+        }
+    }
+    let handle = journal::start(sb, super::CREDITS_DIRTY, Kind::Inode)?;
+    if let Some(size) = new_size {
+        if size != old_size {
+            inode.touch(true);
+            let mut raw = inode.data().raw.lock();
+            raw.disk_size = raw.disk_size.max(size);
+        }
+    }
+    attr.copy_to(idmap, inode);
+    mark_dirty(&handle, inode)?;
+    if inode.is_sync() {
+        handle.set_sync();
+    }
+    handle.stop()
+}
+
+/// What `lsattr` shows.
+pub(crate) fn flags(inode: &Inode) -> FileAttr {
+    let mut visible = inode_flags(inode) & FL_USER_VISIBLE;
+    if inode.is_reg() {
+        visible &= !ext4rs_layout::inode::FL_PROJINHERIT;
+    }
+    FileAttr {
+        flags: visible,
+        project: inode.data().raw.lock().projid,
+    }
+}
+
+/// What `chattr` does; the inode's `i_rwsem` is held and the caller's right to it checked.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` for a flag that is not ext4's or not built.
+pub(crate) fn set_flags(inode: &Inode, attr: FileAttr) -> Result {
+    if attr.flags & !FL_USER_VISIBLE != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    let wanted = attr.flags & FL_USER_MODIFIABLE;
+    if mask_flags(inode.mode(), wanted) != wanted {
+        return Err(EOPNOTSUPP);
+    }
+    let (old, project) = {
+        let raw = inode.data().raw.lock();
+        (raw.flags, raw.projid)
+    };
+    if project != attr.project {
+        return Err(EOPNOTSUPP);
+    }
+    let new = (old & !FL_USER_MODIFIABLE) | wanted;
+    if (old ^ new) & !SETTABLE != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    let sb = inode.super_block();
+    let handle = journal::start(sb, super::CREDITS_DIRTY, Kind::Inode)?;
+    inode.data().raw.lock().flags = new;
+    inode.set_attribute_flags(attribute_flags(new));
+    inode.touch(false);
+    mark_dirty(&handle, inode)?;
+    if inode.is_sync() {
+        handle.set_sync();
+    }
+    handle.stop()
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The superblock on disk: what of it changes while the volume is mounted, and writing it.
+//!
+//! The primary superblock is written directly, never through the journal: everything in it that
+//! changes here (state, features, times, counts, error records) is either checked or recomputed on
+//! the next mount. Source of the fields: `struct ext4_super_block`; of the order of writes:
+//! `ext4_setup_super`, `ext4_put_super`, `ext4_update_super`.
+
+use crate::{report, volume::Sb};
+use ext4rs_layout::{
+    superblock::STATE_ERROR,
+    Compat, Incompat, RoCompat, SuperBlock as DiskSuper, SuperBlockMut,
+};
+use ext4rs_vfs::{buffer_head::Durability, fs::now_seconds};
+use kernel::{prelude::*, sync::atomic::ordering};
+
+/// What of the superblock on disk the mount has changed.
+pub(crate) struct Mutable {
+    /// `STATE_*` as found at mount, to be restored at a clean end.
+    pub(crate) state: u16,
+    /// The incompatible features now.
+    pub(crate) incompat: Incompat,
+    /// The read-only compatible features now.
+    pub(crate) ro_compat: RoCompat,
+    /// Mounts since the last check.
+    pub(crate) mnt_count: u16,
+    /// Mounts after which a check is wanted.
+    pub(crate) max_mnt_count: i16,
+    /// When the volume was mounted read-write last, in seconds.
+    pub(crate) mtime: u64,
+    /// Errors recorded on disk.
+    pub(crate) error_count: u32,
+    /// A first error is recorded on disk.
+    pub(crate) has_first_error: bool,
+    /// Head of the orphan list, or 0.
+    pub(crate) last_orphan: u32,
+}
+
+impl Mutable {
+    /// What `disk` says.
+    pub(crate) fn new(disk: &DiskSuper) -> Self {
+        Self {
+            state: disk.state,
+            incompat: disk.incompat,
+            ro_compat: disk.ro_compat,
+            mnt_count: disk.mnt_count,
+            max_mnt_count: disk.max_mnt_count,
+            mtime: disk.mtime,
+            error_count: disk.error_count,
+            has_first_error: disk.first_error.time != 0,
+            last_orphan: disk.last_orphan,
+        }
+    }
+}
+
+/// The volume is going to be changed: says so on disk, before the first handle. If it did not, the
+/// journal of a crashed volume would be wiped on its next mount instead of replayed.
+pub(crate) fn begin_writing(sb: &Sb) -> Result {
+    let vol = sb.data();
+    {
+        let mut m = vol.super_lock.lock();
+        m.mnt_count = m.mnt_count.saturating_add(1);
+        if m.max_mnt_count == 0 {
+            // EXT4_DFL_MAX_MNT_COUNT
+            m.max_mnt_count = 20;
+        }
+        m.mtime = now_seconds();
+        m.incompat = m.incompat.with(Incompat::RECOVER);
+        if vol.disk.compat.has(Compat::ORPHAN_FILE) {
+            m.ro_compat = m.ro_compat.with(RoCompat::ORPHAN_PRESENT);
+        }
+    }
+    commit(sb)
+}
+
+/// Reads the superblock anew after the journal was replayed, which may have changed it.
+pub(crate) fn reload(sb: &Sb) -> Result {
+    let vol = sb.data();
+    let offset = vol.geo.sb_offset();
+    let disk = vol
+        .super_block
+        .read(|block| DiskSuper::decode(block.get(offset..).unwrap_or(&[])))
+        .map_err(|e| report::from_layout(sb, "reload", None, None, e))?;
+    if disk.geometry().ok() != Some(vol.geo) {
+        return Err(report::corrupt(
+            sb,
+            "reload",
+            None,
+            None,
+            fmt!("the journal held another geometry than the superblock"),
+        ));
+    }
+    *vol.super_lock.lock() = Mutable::new(&disk);
+    if disk.state & STATE_ERROR != 0 {
+        vol.errors.found.store(true, ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// The log is empty, but the volume is not one that was left in order: orphans may be there.
+pub(crate) fn log_emptied(sb: &Sb) -> Result {
+    {
+        let mut m = sb.data().super_lock.lock();
+        m.incompat = m.incompat.without(Incompat::RECOVER);
+    }
+    commit(sb)
+}
+
+/// A file of more than 2 GiB comes into being: says so, as older readers have to know.
+pub(crate) fn note_large_file(sb: &Sb) -> Result {
+    {
+        let mut m = sb.data().super_lock.lock();
+        if m.ro_compat.has(RoCompat::LARGE_FILE) {
+            return Ok(());
+        }
+        m.ro_compat = m.ro_compat.with(RoCompat::LARGE_FILE);
+    }
+    commit(sb)
+}
+
+/// The journal is empty and no orphan is left: the volume needs no recovery.
+pub(crate) fn end_writing(sb: &Sb) -> Result {
+    {
+        let mut m = sb.data().super_lock.lock();
+        m.incompat = m.incompat.without(Incompat::RECOVER);
+        m.ro_compat = m.ro_compat.without(RoCompat::ORPHAN_PRESENT);
+    }
+    commit(sb)
+}
+
+/// The volume is thawed: the journal may be used again.
+pub(crate) fn resume_writing(sb: &Sb) -> Result {
+    {
+        let vol = sb.data();
+        let mut m = vol.super_lock.lock();
+        m.incompat = m.incompat.with(Incompat::RECOVER);
+        if vol.disk.compat.has(Compat::ORPHAN_FILE) {
+            m.ro_compat = m.ro_compat.with(RoCompat::ORPHAN_PRESENT);
+        }
+    }
+    commit(sb)
+}
+
+/// Writes the superblock, with all that was changed and counted, to stable storage.
+///
+/// # Errors
+///
+/// `EIO` if the write failed, `EROFS` if the device refuses writes.
+pub(crate) fn commit(sb: &Sb) -> Result {
+    let vol = sb.data();
+    let durability = if vol.options.lock().barrier {
+        Durability::FlushFua
+    } else {
+        Durability::Cached
+    };
+    let (free_blocks, free_inodes) = {
+        let space = vol.space.lock();
+        (space.free, space.free_inodes)
+    };
+    let offset = vol.geo.sb_offset();
+    let kbytes = vol.kbytes_written(sb);
+    let mut m = vol.super_lock.lock();
+    let new = core::mem::take(&mut *vol.errors.new.lock());
+    if vol.errors.found.load(ordering::Relaxed) {
+        m.state |= STATE_ERROR;
+    }
+    m.error_count = m.error_count.saturating_add(new.count);
+    let first = new.first.filter(|_| !m.has_first_error);
+    m.has_first_error |= first.is_some();
+    vol.super_block.write_through(durability, |block| {
+        let bytes = block.get_mut(offset..).ok_or(EINVAL)?;
+        let mut disk = SuperBlockMut::new(bytes).map_err(|_| EINVAL)?;
+        disk.set_state(m.state);
+        disk.set_incompat(m.incompat);
+        disk.set_ro_compat(m.ro_compat);
+        disk.set_mnt_count(m.mnt_count);
+        disk.set_max_mnt_count(m.max_mnt_count);
+        disk.set_mtime(m.mtime);
+        disk.set_wtime(now_seconds());
+        disk.set_free_blocks(free_blocks);
+        disk.set_free_inodes(u32::try_from(free_inodes).unwrap_or(u32::MAX));
+        disk.set_kbytes_written(kbytes);
+        disk.set_error_count(m.error_count);
+        if let Some(e) = &first {
+            disk.set_first_error(e);
+        }
+        if let Some(e) = &new.last {
+            disk.set_last_error(e);
+        }
+        disk.update_checksum();
+        Ok::<(), Error>(())
+    })??;
+    Ok(())
+}
