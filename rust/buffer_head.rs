@@ -204,6 +204,20 @@ unsafe fn bread(sb: *mut bindings::super_block, block: u64) -> Result<BufferHead
     Ok(BufferHead(raw))
 }
 
+/// Starts to read `block` of the volume `sb`, if it exists and nothing stands in the way.
+///
+/// # Safety
+///
+/// `sb` is a live superblock with its block device and block size set.
+unsafe fn readahead(sb: *mut bindings::super_block, block: u64) {
+    // SAFETY: By the caller's promise.
+    unsafe {
+        if block_exists(sb, block) {
+            bindings::sb_breadahead(sb, block);
+        }
+    }
+}
+
 /// A reference to a block in memory whose content is valid.
 ///
 /// # Invariants
@@ -454,11 +468,7 @@ impl<T: FileSystem> SuperBlock<T> {
     /// Starts to read a block that will be wanted soon. Does nothing if that is not possible now.
     pub fn readahead(&self, block: u64) {
         // SAFETY: A mounted volume's superblock is live, with device and block size.
-        unsafe {
-            if block_exists(self.as_ptr(), block) {
-                bindings::sb_breadahead(self.as_ptr(), block);
-            }
-        }
+        unsafe { readahead(self.as_ptr(), block) };
     }
 }
 
@@ -471,5 +481,11 @@ impl<T: FileSystem> NewSuperBlock<T> {
     pub fn bread(&self, block: u64) -> Result<BufferHead> {
         // SAFETY: The superblock is live; the VFS has set device and block size.
         unsafe { bread(self.as_ptr(), block) }
+    }
+
+    /// Starts to read a block that will be wanted soon. Does nothing if that is not possible now.
+    pub fn readahead(&self, block: u64) {
+        // SAFETY: The superblock is live; the VFS has set device and block size.
+        unsafe { readahead(self.as_ptr(), block) };
     }
 }

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The journal as the filesystem sees it: loading it, handles and their credits, commits.
+//!
+//! A handle is started on the volume, not on the journal: it is refused when the volume takes no
+//! more changes, and what goes wrong under it is reported and stops the volume. Behaviour:
+//! `fs/ext4/ext4_jbd2.c`, `ext4_load_journal`, `ext4_fsync_journal`.
+
+use crate::{
+    inode::{self, Inode},
+    report, super_block,
+    volume::{Ext4, Sb},
+};
+use core::ops::Deref;
+use ext4rs_layout::{Incompat, RoCompat};
+use ext4rs_vfs::{
+    buffer_head::BufferHead,
+    jbd2::{self, Features, Journal, OrderedData, Params, ReservedHandle, Tid},
+    log::Level,
+};
+use kernel::{prelude::*, sync::atomic::ordering};
+
+/// What a handle is for, as jbd2's trace events show it (`EXT4_HT_*`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Anything else (`EXT4_HT_MISC`).
+    Misc = 0,
+    /// An inode's own fields (`EXT4_HT_INODE`).
+    Inode = 1,
+    /// Mapping in write-back (`EXT4_HT_WRITE_PAGE`).
+    WritePage = 2,
+    /// Mapping for anybody else (`EXT4_HT_MAP_BLOCKS`).
+    MapBlocks = 3,
+    /// A directory and what is created in it (`EXT4_HT_DIR`).
+    Dir = 4,
+    /// Unwritten to written (`EXT4_HT_EXT_CONVERT`).
+    ExtentConvert = 11,
+}
+
+/// How many blocks an operation may change. What changes an extent tree is counted in `map`.
+pub(crate) mod credits {
+    /// An inode: its block in the inode table.
+    pub(crate) const INODE: u32 = 1;
+
+    /// One inode more or less: the group's inode bitmap and descriptor, and the inode's block.
+    pub(crate) const INODE_ALLOCATION: u32 = 3;
+
+    /// A name added to a directory without growing its tree of extents: a leaf, and what splits on
+    /// the way to it in an index of any depth (`EXT4_INDEX_EXTRA_TRANS_BLOCKS`).
+    pub(crate) const DIR_ENTRY: u32 = 12;
+}
+
+/// Longest time, in microseconds, that a synchronous handle waits for company
+/// (`EXT4_DEF_MAX_BATCH_TIME`).
+const MAX_BATCH_TIME: u32 = 15_000;
+
+/// A handle on the volume. See [`jbd2::Handle`], whose methods it has.
+///
+/// Lock order: a handle comes before the mapping lock, and is never open in a task that holds a
+/// folio lock or waits for one.
+pub(crate) struct Handle<'a> {
+    inner: jbd2::Handle<'a>,
+    sb: &'a Sb,
+}
+
+impl<'a> Deref for Handle<'a> {
+    type Target = jbd2::Handle<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.inner
+    }
+}
+
+impl<'a> Handle<'a> {
+    /// The volume.
+    pub(crate) fn sb(&self) -> &'a Sb {
+        self.sb
+    }
+
+    /// Takes an error of the journal. A change may be in memory and in no transaction, so the
+    /// volume stops, whatever `errors=` says.
+    fn failed(&self, function: &str, block: u64, e: Error) -> Error {
+        if !self.sb.data().is_stopped() {
+            report::abort(
+                self.sb,
+                function,
+                e,
+                fmt!("block {}: error {}", block, e.to_errno()),
+            );
+        }
+        e
+    }
+
+    /// Changes a block of metadata in the transaction. Costs a credit the first time. Sleeps before
+    /// it calls `f`, which runs under a spinlock: no sleeping, and no other block's content in it.
+    ///
+    /// # Errors
+    ///
+    /// The volume has stopped.
+    pub(crate) fn modify<R>(&self, bh: &BufferHead, f: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
+        self.inner
+            .modify(bh, f)
+            .map_err(|e| self.failed("journal_modify", bh.block(), e))
+    }
+
+    /// Makes a block of metadata from nothing: `f`, under the rules of [`Handle::modify`], sees
+    /// zeros. The block counts as verified. Costs a credit.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if `block` is not on the device; otherwise the volume has stopped.
+    pub(crate) fn create<R>(
+        &self,
+        block: u64,
+        f: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<(BufferHead, R)> {
+        let blank = self.sb.getblk(block)?;
+        let made = self
+            .inner
+            .create(blank, f)
+            .map_err(|e| self.failed("journal_create", block, e))?;
+        made.0.set_verified();
+        Ok(made)
+    }
+
+    /// Makes sure that `credits` more blocks can be changed, without leaving the transaction.
+    ///
+    /// # Errors
+    ///
+    /// `ENOSPC` if the transaction is full; `EROFS` if the handle is aborted.
+    pub(crate) fn ensure(&self, credits: u32) -> Result {
+        let missing = credits.saturating_sub(self.inner.credits_left());
+        if missing == 0 || self.inner.extend(missing, 0)? {
+            Ok(())
+        } else {
+            Err(ENOSPC)
+        }
+    }
+
+    /// Ends the handle; waits for the commit if it was made synchronous.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if the journal was aborted meanwhile.
+    pub(crate) fn stop(self) -> Result {
+        let sb = self.sb;
+        self.inner.stop().inspect_err(|&e| {
+            if !sb.data().is_stopped() {
+                report::abort(sb, "journal_stop", e, fmt!("Detected aborted journal"));
+            }
+        })
+    }
+}
+
+/// Whether the volume takes a handle now (`ext4_journal_check_start`).
+fn check_start(sb: &Sb) -> Result<&Journal> {
+    let vol = sb.data();
+    vol.check_running()?;
+    if sb.is_read_only() {
+        return Err(EROFS);
+    }
+    let journal = vol.journal.as_ref().ok_or(EROFS)?;
+    if journal.is_aborted() {
+        // It gave up behind our back, in the commit thread.
+        report::abort(
+            sb,
+            "journal_check_start",
+            journal.recorded_error().unwrap_or(EROFS),
+            fmt!("Detected aborted journal"),
+        );
+        return Err(EROFS);
+    }
+    Ok(journal)
+}
+
+/// Starts a handle that may change `credits` blocks. Waits for room in the log, so the caller holds
+/// no folio lock, no mapping lock, and nothing else that a transaction's end may wait for. If the
+/// task has a handle open, the new one is part of it and shares its credits.
+///
+/// # Errors
+///
+/// `EROFS` if the volume takes no changes; `ENOSPC` if no transaction is that large; `ENOMEM`.
+pub(crate) fn start(sb: &Sb, credits: u32, kind: Kind) -> Result<Handle<'_>> {
+    let journal = check_start(sb)?;
+    let inner = journal.start(credits, 0, 0, kind as u8)?;
+    Ok(Handle { inner, sb })
+}
+
+/// As [`start`], and reserves `reserved` blocks for a handle to be started later, when waiting for
+/// the log is not possible: by [`start_reserved`].
+///
+/// # Errors
+///
+/// As [`start`]; `EDEADLK` if the task has a handle open.
+pub(crate) fn start_reserving(
+    sb: &Sb,
+    credits: u32,
+    reserved: u32,
+    kind: Kind,
+) -> Result<(Handle<'_>, ReservedHandle)> {
+    let journal = check_start(sb)?;
+    let inner = journal.start(credits, reserved, 0, kind as u8)?;
+    let reserved = inner.take_reserved().ok_or(EDEADLK)?;
+    Ok((Handle { inner, sb }, reserved))
+}
+
+/// Starts a handle on reserved credits. Does not wait for the log.
+///
+/// # Errors
+///
+/// `EROFS` if the volume takes no changes. The reservation is given back.
+pub(crate) fn start_reserved(sb: &Sb, reserved: ReservedHandle, kind: Kind) -> Result<Handle<'_>> {
+    let journal = check_start(sb)?;
+    let inner = reserved.start(journal, kind as u8)?;
+    Ok(Handle { inner, sb })
+}
+
+/// The newest transaction, as [`Tid::to_raw`] numbers it; 0 without a journal. An inode read now has
+/// been changed by no later one.
+pub(crate) fn current_tid(sb: &Sb) -> u32 {
+    sb.data()
+        .journal
+        .as_ref()
+        .and_then(|journal| journal.current_tid().ok())
+        .map_or(0, Tid::to_raw)
+}
+
+/// Brings the transaction `tid`, and all data written before, to stable storage. The caller has no
+/// handle open.
+///
+/// # Errors
+///
+/// `EROFS` if the volume has stopped, `EIO` if the journal is aborted or the device cannot flush.
+pub(crate) fn commit(sb: &Sb, tid: u32) -> Result {
+    let vol = sb.data();
+    vol.check_running()?;
+    let tid = Tid::from_raw(tid);
+    let barrier = vol.options.lock().barrier;
+    let Some(journal) = vol.journal.as_ref() else {
+        return Ok(());
+    };
+    // A commit that is still to come flushes the device itself; one that is past may have done so
+    // before our data was there.
+    let flush = barrier && !journal.will_flush(tid);
+    journal.complete_transaction(tid)?;
+    if journal.is_aborted() {
+        return Err(EIO);
+    }
+    if flush {
+        sb.flush_device()?;
+    }
+    Ok(())
+}
+
+/// Commits what is running, and with `wait` brings it and all data written before to stable storage
+/// (`ext4_sync_fs`).
+pub(crate) fn sync(sb: &Sb, wait: bool) -> Result {
+    let vol = sb.data();
+    let barrier = vol.options.lock().barrier;
+    let committing = vol.journal.as_ref().and_then(Journal::start_commit);
+    if !wait {
+        return Ok(());
+    }
+    match committing {
+        Some(tid) => commit(sb, tid.to_raw()),
+        None if barrier && !sb.is_device_read_only() => sb.flush_device(),
+        None => Ok(()),
+    }
+}
+
+/// Commits, writes everything to its place and marks the log empty on disk: the volume could be
+/// mounted without recovery. Waits for all handles to stop.
+///
+/// # Errors
+///
+/// `EIO` if the journal is aborted.
+pub(crate) fn checkpoint(sb: &Sb) -> Result {
+    match sb.data().journal.as_ref() {
+        Some(journal) => journal.lock_updates()?.flush(),
+        None => Ok(()),
+    }
+}
+
+fn params(sb: &Sb) -> Params {
+    let options = sb.data().options.lock();
+    Params {
+        barrier: options.barrier,
+        commit_interval: options.commit_seconds,
+        min_batch_time: 0,
+        max_batch_time: MAX_BATCH_TIME,
+    }
+}
+
+/// Gives the journal the options in force.
+pub(crate) fn apply_options(sb: &Sb) {
+    let params = params(sb);
+    if let Some(journal) = sb.data().journal.as_ref() {
+        // A journal that is destroyed needs none.
+        let _ = journal.set_params(&params);
+    }
+}
+
+/// The inode that holds the journal.
+fn journal_inode(sb: &Sb) -> Result<kernel::sync::aref::ARef<Inode>> {
+    let refuse = |why| {
+        report::message(sb, Level::Err, fmt!("{}", why));
+        EFSCORRUPTED
+    };
+    let inode = inode::iget(sb, sb.data().disk.journal_inum).inspect_err(|_| {
+        refuse("no journal found");
+    })?;
+    if inode.nlink() == 0 {
+        return Err(refuse("journal inode is deleted"));
+    }
+    if !inode.is_reg() {
+        return Err(refuse("invalid journal inode"));
+    }
+    Ok(inode)
+}
+
+/// Loads the journal, while the volume is being mounted, and replays it if `needs_recovery`. The
+/// blocks read so far may have changed afterwards, in memory and on disk.
+///
+/// # Errors
+///
+/// Anything that is wrong with the journal; a line in the log says what.
+pub(crate) fn load(sb: &Sb, needs_recovery: bool) -> Result {
+    let vol = sb.data();
+    let options = jbd2::Options {
+        needs_recovery,
+        device_read_only: sb.is_device_read_only(),
+        features: Features {
+            wide: vol.disk.incompat.has(Incompat::SIXTY_FOUR_BIT),
+            checksum: vol.disk.ro_compat.has(RoCompat::METADATA_CSUM),
+        },
+        params: params(sb),
+    };
+    if !options.params.barrier {
+        report::message(sb, Level::Info, fmt!("barriers disabled"));
+    }
+    let journal = Journal::load(journal_inode(sb)?, &options).inspect_err(|&e| {
+        let why = if e == EOPNOTSUPP {
+            "recovery of a journal with fast commits is not built yet"
+        } else {
+            "error loading journal"
+        };
+        report::message(sb, Level::Err, fmt!("{}", why));
+    })?;
+    let recorded = journal.recorded_error();
+    if !vol.journal.populate(journal) {
+        return Err(EBUSY);
+    }
+    match recorded {
+        Some(e) => take_over_error(sb, e),
+        None => Ok(()),
+    }
+}
+
+/// The journal was aborted on an earlier mount: the superblock takes the note over, so that `e2fsck`
+/// looks, and the journal can be used again (`ext4_clear_journal_err`).
+fn take_over_error(sb: &Sb, e: Error) -> Result {
+    let vol = sb.data();
+    report::message(
+        sb,
+        Level::Warning,
+        fmt!(
+            "Filesystem error recorded from previous mount: error {}",
+            e.to_errno()
+        ),
+    );
+    vol.errors.found.store(true, ordering::Relaxed);
+    if sb.is_device_read_only() {
+        return Ok(());
+    }
+    super_block::commit(sb)?;
+    report::message(
+        sb,
+        Level::Warning,
+        fmt!("Marked fs in need of filesystem check."),
+    );
+    vol.journal
+        .as_ref()
+        .map_or(Ok(()), Journal::clear_recorded_error)
+}
+
+impl OrderedData for Ext4 {
+    /// Nothing to do: no range is ever attached. Write-back maps blocks as unwritten, and makes
+    /// them written when their data is on disk.
+    fn ordered_flush(_inode: &Inode, _start: u64, _end: u64) -> Result {
+        Ok(())
+    }
+}
