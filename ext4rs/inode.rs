@@ -388,7 +388,7 @@ pub(crate) fn mark_dirty(handle: &Handle<'_>, inode: &Inode) -> Result {
 /// Remembers the transaction that fsync, and fdatasync if `data`, has to wait for.
 pub(crate) fn note_transaction(handle: &Handle<'_>, inode: &Inode, data: bool) {
     let info = inode.data();
-    let tid = handle.tid().into();
+    let tid = handle.tid().to_raw();
     info.sync_tid.store(tid, Relaxed);
     if data {
         info.datasync_tid.store(tid, Relaxed);
@@ -421,7 +421,7 @@ pub(crate) fn write_inode(inode: &Inode, sync: bool) -> Result {
     if !sync {
         return Ok(());
     }
-    journal::complete(inode.super_block(), inode.data().sync_tid.load(Relaxed))
+    journal::commit(inode.super_block(), inode.data().sync_tid.load(Relaxed))
 }
 
 /// The inode leaves memory. Nothing is deleted yet: no operation drops a last link.

@@ -303,20 +303,10 @@ pub(crate) fn apply_options(sb: &Sb) {
 
 /// The inode that holds the journal.
 fn journal_inode(sb: &Sb) -> Result<kernel::sync::aref::ARef<Inode>> {
-    let refuse = |why| {
-        report::message(sb, Level::Err, fmt!("{}", why));
-        EFSCORRUPTED
-    };
-    let inode = inode::iget(sb, sb.data().disk.journal_inum).inspect_err(|_| {
-        refuse("no journal found");
-    })?;
-    if inode.nlink() == 0 {
-        return Err(refuse("journal inode is deleted"));
-    }
-    if !inode.is_reg() {
-        return Err(refuse("invalid journal inode"));
-    }
-    Ok(inode)
+    inode::iget_internal(sb, sb.data().disk.journal_inum).map_err(|e| {
+        report::message(sb, Level::Err, fmt!("no journal found"));
+        e
+    })
 }
 
 /// Loads the journal, while the volume is being mounted, and replays it if `needs_recovery`. The
@@ -347,20 +337,19 @@ pub(crate) fn load(sb: &Sb, needs_recovery: bool) -> Result {
         };
         report::message(sb, Level::Err, fmt!("{}", why));
     })?;
-    let recorded = journal.recorded_error();
     if !vol.journal.populate(journal) {
         return Err(EBUSY);
     }
-    match recorded {
-        Some(e) => take_over_error(sb, e),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// The journal was aborted on an earlier mount: the superblock takes the note over, so that `e2fsck`
 /// looks, and the journal can be used again (`ext4_clear_journal_err`).
-fn take_over_error(sb: &Sb, e: Error) -> Result {
+pub(crate) fn take_over_error(sb: &Sb) -> Result {
     let vol = sb.data();
+    let Some(e) = vol.journal.as_ref().and_then(Journal::recorded_error) else {
+        return Ok(());
+    };
     report::message(
         sb,
         Level::Warning,

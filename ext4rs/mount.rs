@@ -97,8 +97,14 @@ impl FileSystem for Ext4 {
     }
 
     fn fill_root(sb: &Sb) -> Result<ARef<Inode>> {
-        load_journal(sb)?;
+        let replayed = load_journal(sb)?;
+        // Only now is what lies on the disk what counts.
         alloc::load(sb)?;
+        if replayed {
+            // On a read-only mount nothing else clears the flag.
+            super_block::log_emptied(sb)?;
+        }
+        journal::take_over_error(sb)?;
         if !sb.is_read_only() && orphan::present(sb)? {
             report::message(
                 sb,
@@ -383,8 +389,8 @@ fn limits(geo: &Geometry) -> Limits {
     }
 }
 
-/// Opens and, if need be, replays the journal.
-fn load_journal(sb: &Sb) -> Result {
+/// Opens and, if need be, replays the journal. Returns whether it was replayed.
+fn load_journal(sb: &Sb) -> Result<bool> {
     let vol = sb.data();
     let needs_recovery = vol.disk.incompat.has(Incompat::RECOVER);
     if vol.options.lock().noload {
@@ -395,7 +401,7 @@ fn load_journal(sb: &Sb) -> Result {
         if needs_recovery {
             report::message(sb, Level::Warning, fmt!("journal left unreplayed (noload)"));
         }
-        return Ok(());
+        return Ok(false);
     }
     if needs_recovery && sb.is_read_only() {
         report::message(sb, Level::Info, fmt!("INFO: recovery required on readonly filesystem"));
@@ -412,11 +418,9 @@ fn load_journal(sb: &Sb) -> Result {
     journal::load(sb, needs_recovery)?;
     if needs_recovery {
         report::message(sb, Level::Info, fmt!("recovery complete"));
-        // The log was replayed and is empty. On a read-only mount nothing else clears the flag.
         super_block::reload(sb)?;
-        super_block::log_emptied(sb)?;
     }
-    Ok(())
+    Ok(needs_recovery)
 }
 
 /// The volume becomes writable: says so on disk, before the first handle.

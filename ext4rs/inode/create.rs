@@ -104,7 +104,7 @@ fn write_first(handle: &Handle<'_>, inode: &Inode, ino: u32) -> Result {
     let sb = inode.super_block();
     if alloc::table_block_is_unused(sb, ino)? {
         let (block, _) = super::locate(sb, ino)?;
-        handle.create(sb.getblk(block)?, |_| ())?;
+        handle.create(block, |_| ())?;
     } else {
         clear_slot(handle, inode, ino)?;
     }
