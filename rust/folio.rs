@@ -155,6 +155,23 @@ impl LockedFolio<'_> {
         unsafe { bindings::folio_clear_dirty_for_io(self.as_ptr()) }
     }
 
+    /// Makes all of the folio dirty, which is up to date.
+    pub(crate) fn mark_dirty(&self) {
+        // SAFETY: The folio is locked, so that it stays in its page cache.
+        unsafe { bindings::folio_mark_dirty(self.as_ptr()) };
+    }
+
+    /// Takes the folio out of the page cache, with the data in it, and unmaps it. It is that of a
+    /// regular file.
+    pub fn discard<T: FileSystem>(self, mapping: &Mapping<T>) {
+        if !self.belongs_to(mapping) {
+            return;
+        }
+        self.wait_writeback();
+        // SAFETY: The folio is locked, in this page cache, and not under write-back.
+        unsafe { bindings::generic_error_remove_folio(mapping.as_ptr(), self.as_ptr()) };
+    }
+
     /// Counts the folio as skipped in `control`: it stays dirty, and the inode is tried again.
     pub fn skip(&self, control: &mut Control) {
         control.add_skipped(self.nr_pages());

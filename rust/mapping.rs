@@ -10,8 +10,12 @@ use crate::{
     folio::{FolioBatch, PAGE_SHIFT},
     fs::{FileSystem, INode},
 };
-use core::marker::PhantomData;
-use kernel::{error::to_result, prelude::*, types::Opaque};
+use core::{marker::PhantomData, ptr};
+use kernel::{
+    error::{from_err_ptr, to_result},
+    prelude::*,
+    types::Opaque,
+};
 
 /// The greatest file offset, in bytes.
 pub const MAX_OFFSET: u64 = i64::MAX as u64;
@@ -78,13 +82,14 @@ impl<T: FileSystem> Mapping<T> {
     }
 
     /// Finds the next folios with a tag whose index lies in `*cursor..=last` (both in pages), and
-    /// moves the cursor behind them.
+    /// moves the cursor behind them. Lets others run first, if they want to.
     pub fn tagged(&self, cursor: &mut u64, last: u64, tag: Tag) -> FolioBatch {
         let mut batch = FolioBatch::new();
         let mut start = *cursor as usize;
         // SAFETY: The mapping is live, the batch is empty. The callee takes a reference to each
         // folio that it puts in.
         unsafe {
+            bindings::cond_resched();
             bindings::filemap_get_folios_tag(
                 self.as_ptr(),
                 &raw mut start,
@@ -114,6 +119,18 @@ impl<T: FileSystem> Mapping<T> {
     pub fn set_error(&self, error: Error) {
         // SAFETY: The mapping is live.
         unsafe { bindings::mapping_set_error(self.as_ptr(), error.to_errno()) };
+    }
+
+    /// Reads the folio with the page `index` in, as far as it is not in yet, and waits for it. No
+    /// folio lock is held.
+    pub fn read_in(&self, index: u64) -> Result {
+        // SAFETY: The mapping is live. The callee returns a reference to the folio.
+        let folio = from_err_ptr(unsafe {
+            bindings::read_cache_folio(self.as_ptr(), index as usize, None, ptr::null_mut())
+        })?;
+        // SAFETY: The reference is ours to give up.
+        unsafe { bindings::folio_put(folio) };
+        Ok(())
     }
 
     /// Writes the dirty folios that overlap the bytes `start..end` and waits for them.

@@ -150,7 +150,7 @@ impl<D: Send + Sync> Directory<D> {
         groups: &'static [Group<D>],
     ) -> Result<Pin<KBox<Self>>> {
         // SAFETY: The type of a superblock of `T` is that of a registration, which outlives it.
-        let root = unsafe { registration::sysfs_root::<T>((*sb.as_ptr()).s_type) };
+        let root = unsafe { registration::sysfs_root::<T>((*sb.as_ptr()).s_type.cast()) };
         let mut slots = KVec::with_capacity(groups.len(), GFP_KERNEL)?;
         for group in groups {
             slots.push(GroupSlots::new(group)?, GFP_KERNEL)?;

@@ -6,6 +6,7 @@ use super::{attr, from_result, FileSystem, INode};
 use crate::{
     bindings,
     iomap::{self, AddressSpaceOps, IomapOps},
+    mapping::loff,
 };
 use core::{marker::PhantomData, ptr::NonNull};
 use kernel::{error::to_result, ffi, prelude::*, types::Opaque};
@@ -29,6 +30,18 @@ impl<T: FileSystem> File<T> {
     pub fn inode(&self) -> &INode<T> {
         // SAFETY: An open file holds its inode.
         unsafe { INode::from_raw((*self.0.get()).f_inode) }
+    }
+
+    /// Writes the dirty folios that overlap the bytes `start..end`, waits for them, and tells of
+    /// errors since the last time that this open file was told.
+    pub fn write_and_wait(&self, start: u64, end: u64) -> Result {
+        let Some(last) = end.checked_sub(1) else {
+            return Ok(());
+        };
+        // SAFETY: The file is open.
+        to_result(unsafe {
+            bindings::file_write_and_wait_range(self.0.get(), loff(start), loff(last))
+        })
     }
 
     /// Whether the file is open for writing.
@@ -71,15 +84,15 @@ impl IoVec<'_> {
 /// One read or write call on an open file.
 pub struct Kiocb<'a, T: FileSystem>(NonNull<bindings::kiocb>, PhantomData<&'a T>);
 
-impl<T: FileSystem> Kiocb<'_, T> {
+impl<'a, T: FileSystem> Kiocb<'a, T> {
     /// The C call.
     pub(crate) fn as_ptr(&mut self) -> *mut bindings::kiocb {
         self.0.as_ptr()
     }
 
     /// The file's inode.
-    pub fn inode(&self) -> &INode<T> {
-        // SAFETY: The call holds its file, which holds the inode.
+    pub fn inode(&self) -> &'a INode<T> {
+        // SAFETY: The call holds its file for all of `'a`, and that holds the inode.
         unsafe { INode::from_raw((*self.0.as_ref().ki_filp).f_inode) }
     }
 
@@ -152,9 +165,9 @@ pub trait FileOps: FileSystem + AddressSpaceOps {
     /// A write call; the bytes written. No lock is held.
     fn write(call: &mut Kiocb<'_, Self>, from: &mut IoVec<'_>) -> Result<usize>;
 
-    /// Brings the bytes from `start` to `end` (inclusive) and the metadata needed to find them to
-    /// stable storage; all metadata unless `datasync`.
-    fn fsync(inode: &INode<Self>, start: u64, end: u64, datasync: bool) -> Result;
+    /// Brings the bytes `start..end` and the metadata needed to find them to stable storage; all
+    /// metadata unless `datasync`.
+    fn fsync(file: &File<Self>, start: u64, end: u64, datasync: bool) -> Result;
 }
 
 struct Ops<T>(PhantomData<T>);
@@ -230,9 +243,9 @@ impl<T: FileOps> Ops<T> {
         datasync: ffi::c_int,
     ) -> ffi::c_int {
         // SAFETY: The file is live for the call.
-        let inode = unsafe { File::<T>::from_raw(file) }.inode();
-        // The VFS passes a range from 0 to LLONG_MAX; neither is negative.
-        from_result(|| T::fsync(inode, start as u64, end as u64, datasync != 0))
+        let file = unsafe { File::<T>::from_raw(file) };
+        // The VFS passes the last byte, at most LLONG_MAX; neither is negative.
+        from_result(|| T::fsync(file, start as u64, (end as u64).saturating_add(1), datasync != 0))
     }
 
     unsafe extern "C" fn mmap_prepare(desc: *mut bindings::vm_area_desc) -> ffi::c_int {

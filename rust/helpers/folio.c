@@ -7,6 +7,11 @@ enum folio_tag {
 	FOLIO_TAG_TOWRITE = (unsigned int)PAGECACHE_TAG_TOWRITE,
 };
 
+void rust_helper_cond_resched(void)
+{
+	cond_resched();
+}
+
 void rust_helper_folio_get(struct folio *folio)
 {
 	folio_get(folio);

@@ -19,5 +19,5 @@ mod window;
 
 pub use self::control::Control;
 pub use self::ends::Written;
-pub use self::submitter::{Counts, Submitter, WritebackOps};
+pub use self::submitter::{Counts, Sent, Submitter, WritebackOps};
 pub use self::window::WindowOps;

@@ -24,9 +24,26 @@ pub trait WritebackOps<T: FileSystem> {
     /// of the folio after an error, is lost. The loop makes sure beforehand that this does not
     /// happen to data. Starts no journal handle and allocates nothing.
     fn map(&mut self, inode: &INode<T>, pos: u64, len: u64) -> Result<Iomap>;
+
+    /// Whether data of the folio that was sent last had to be left out: [`WritebackOps::map`] told
+    /// of a hole instead. All of the folio is then made dirty again before it is unlocked.
+    ///
+    /// Must not be so for a folio that is not up to date: parts of it hold nothing to be written.
+    fn left_out(&mut self) -> bool;
 }
 
-/// What a [`Submitter`] sent.
+/// What became of a folio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Nothing: it has left the page cache of the inode, or is not dirty.
+    Nothing,
+    /// It was sent; so many pages.
+    Pages(u64),
+    /// A part was sent; all of it is dirty again, see [`WritebackOps::left_out`].
+    Again,
+}
+
+/// What a [`Submitter`] sent in all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
     /// Bios.
@@ -125,22 +142,20 @@ impl<'a, T: WindowOps, W: WritebackOps<T>> Submitter<'a, T, W> {
     /// Adds the dirty blocks of a folio to the open bio, sending it and opening others as needed.
     /// The folio is unlocked.
     ///
-    /// Waits if the folio is under write-back. Returns how many pages were sent; 0 if the folio has
-    /// left the page cache of the inode or is not dirty.
+    /// Waits if the folio is under write-back.
     ///
     /// # Errors
     ///
     /// That of [`WritebackOps::map`] or of a bio that could not be sent. The folio is clean and the
     /// page cache's error is set.
-    pub fn send(&mut self, folio: LockedFolio<'_>) -> Result<u64> {
+    pub fn send(&mut self, folio: LockedFolio<'_>) -> Result<Sent> {
         if !folio.belongs_to(self.inode.mapping()) {
-            return Ok(0);
+            return Ok(Sent::Nothing);
         }
         folio.wait_writeback();
         if !folio.clear_dirty_for_io() {
-            return Ok(0);
+            return Ok(Sent::Nothing);
         }
-        let pages = folio.nr_pages();
         let this: *mut Self = self;
         // SAFETY: The folio is in the inode's page cache, locked, not under write-back, and its
         // dirty flag is cleared. The context is ours; the callbacks use it through the same
@@ -148,7 +163,15 @@ impl<'a, T: WindowOps, W: WritebackOps<T>> Submitter<'a, T, W> {
         to_result(unsafe {
             bindings::iomap_writeback_folio((*this).context.get(), folio.as_ptr())
         })?;
-        Ok(pages)
+        if !self.ops.left_out() {
+            return Ok(Sent::Pages(folio.nr_pages()));
+        }
+        if !folio.is_uptodate() {
+            self.inode.mapping().set_error(EIO);
+            return Err(EIO);
+        }
+        folio.mark_dirty();
+        Ok(Sent::Again)
     }
 
     /// Sends the open bio, if there is one.
