@@ -12,7 +12,9 @@ use crate::{
     inode::{Inode, InodeInfo},
     journal,
     options::{self, Context},
-    orphan, report, super_block,
+    orphan,
+    report::{self, Shown},
+    super_block,
     volume::{Ext4, Sb, Volume},
     writeback, xattr,
 };
@@ -148,7 +150,10 @@ impl FileSystem for Ext4 {
                     report::message(
                         sb,
                         Level::Err,
-                        fmt!("couldn't remount RDWR because of unsupported features ({})", word),
+                        fmt!(
+                            "couldn't remount RDWR because of unsupported features ({})",
+                            Shown(word)
+                        ),
                     );
                     return Err(EROFS);
                 }
@@ -299,12 +304,12 @@ fn read_superblock(sb: &NewSuperBlock<Ext4>) -> Result<(DiskSuper, Geometry)> {
         bytes.copy_from_slice(part);
         Ok::<(), Error>(())
     })?;
-    let disk = DiskSuper::decode(&bytes).map_err(|e| refuse(sb, fmt!("{}", e)))?;
+    let disk = DiskSuper::decode(&bytes).map_err(|e| refuse(sb, fmt!("{}", Shown(e))))?;
     disk.verify_checksum(&bytes).map_err(|e| {
-        refuse(sb, fmt!("{}", e));
+        refuse(sb, fmt!("{}", Shown(e)));
         EFSBADCRC
     })?;
-    let geo = disk.geometry().map_err(|e| refuse(sb, fmt!("{}", e)))?;
+    let geo = disk.geometry().map_err(|e| refuse(sb, fmt!("{}", Shown(e))))?;
     Ok((disk, geo))
 }
 
@@ -321,7 +326,7 @@ fn check_features(sb: &NewSuperBlock<Ext4>, disk: &DiskSuper) -> Result {
     if !unknown.is_empty() {
         return Err(refuse(
             sb,
-            fmt!("couldn't mount because of unsupported optional features ({})", unknown),
+            fmt!("couldn't mount because of unsupported optional features ({})", Shown(unknown)),
         ));
     }
     if !disk.incompat.has(Incompat::EXTENTS) {
@@ -349,7 +354,7 @@ fn check_features(sb: &NewSuperBlock<Ext4>, disk: &DiskSuper) -> Result {
     if let Some(word) = unbuilt_ro_compat(disk) {
         return Err(refuse(
             sb,
-            fmt!("couldn't mount RDWR because of unsupported optional features ({})", word),
+            fmt!("couldn't mount RDWR because of unsupported optional features ({})", Shown(word)),
         ));
     }
     Ok(())

@@ -17,7 +17,7 @@ use ext4rs_vfs::{
     log::{self, Level, RateLimit},
 };
 use kernel::{
-    fmt::Arguments,
+    fmt::{Arguments, Display, Formatter},
     new_spinlock,
     prelude::*,
     sync::{
@@ -116,7 +116,7 @@ pub(crate) fn from_layout(
         ext4rs_layout::Error::Unsupported(_) => return EOPNOTSUPP,
         ext4rs_layout::Error::Argument(_) => return EINVAL,
     };
-    error(sb, function, Place { ino, block }, errno, fmt!("{}", e))
+    error(sb, function, Place { ino, block }, errno, fmt!("{}", Shown(e)))
 }
 
 /// Reports an error of the volume and returns `errno`.
@@ -153,15 +153,36 @@ pub(crate) fn abort(sb: &Sb, function: &str, errno: Error, args: Arguments<'_>) 
 }
 
 fn print(sb: &Sb, function: &str, place: Place, args: Arguments<'_>) {
-    let head = fmt!("EXT4RS-fs error (device {}): {}:", sb.id(), function);
-    match (place.ino, place.block) {
-        (Some(ino), Some(block)) => log::print(
-            Level::Crit,
-            fmt!("{} inode #{}: block {}: {}", head, ino, block, args),
+    log::print(
+        Level::Crit,
+        fmt!(
+            "EXT4RS-fs error (device {}): {}: {}{}",
+            sb.id(),
+            function,
+            place,
+            args
         ),
-        (Some(ino), None) => log::print(Level::Crit, fmt!("{} inode #{}: {}", head, ino, args)),
-        (None, Some(block)) => log::print(Level::Crit, fmt!("{} block {}: {}", head, block, args)),
-        (None, None) => log::print(Level::Crit, fmt!("{} {}", head, args)),
+    );
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> kernel::fmt::Result {
+        if let Some(ino) = self.ino {
+            write!(f, "inode #{ino}: ")?;
+        }
+        if let Some(block) = self.block {
+            write!(f, "block {block}: ")?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints something of the layout crate, which knows only `core`'s trait for it.
+pub(crate) struct Shown<T>(pub(crate) T);
+
+impl<T: core::fmt::Display> Display for Shown<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> kernel::fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -83,7 +83,7 @@ fn init_raw(
     let mut i_block = [0u8; I_BLOCK_SIZE];
     if matches!(kind, MODE_REG | MODE_DIR | MODE_LINK) {
         flags |= FL_EXTENTS;
-        extent::init_root(&mut i_block).map_err(|_| EINVAL)?;
+        extent::NodeMut::format(&mut i_block, 0).map_err(|_| EINVAL)?;
     } else {
         let mut d = DiskInode::new(inode.mode(), now, 0, extra);
         d.set_device(rdev >> 20, rdev & 0xf_ffff);
