@@ -185,7 +185,7 @@ fn entry_at<'a>(
         .unwrap_or(&[]);
     check(ino == 0 || !name.is_empty(), "entry without a name")?;
     check(
-        !(next == fmt.size() && name == b"."),
+        !(next == limit && name == b"."),
         "'.' directory cannot be the last in data block",
     )?;
     Ok(Entry {

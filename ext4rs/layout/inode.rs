@@ -160,12 +160,15 @@ const CRTIME_EXTRA_AT: usize = 0x94;
 const VERSION_HI_AT: usize = 0x98;
 const PROJID_AT: usize = 0x9c;
 
+/// The last nanosecond of a second. The field on disk could hold more.
+const NSEC_MAX: u32 = 999_999_999;
+
 /// A point in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time {
     /// Seconds since 1970.
     pub sec: i64,
-    /// Nanoseconds within the second.
+    /// Nanoseconds within the second. A decoded time has less than 10^9, whatever is on disk.
     pub nsec: u32,
 }
 
@@ -253,7 +256,7 @@ fn time(base: u32, extra: u32) -> Time {
     let epoch = i64::from(extra & 3) << 32;
     Time {
         sec: sec.saturating_add(epoch),
-        nsec: extra >> 2,
+        nsec: (extra >> 2).min(NSEC_MAX),
     }
 }
 
@@ -261,7 +264,7 @@ fn time(base: u32, extra: u32) -> Time {
 fn time_words(t: Time) -> (u32, u32) {
     let base = low32(t.sec as u64);
     let epoch = (t.sec.wrapping_sub(i64::from(base as i32)) >> 32) & 3;
-    (base, (t.nsec << 2) | epoch as u32)
+    (base, (t.nsec.min(NSEC_MAX) << 2) | epoch as u32)
 }
 
 impl Inode {
