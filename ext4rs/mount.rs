@@ -30,7 +30,15 @@ use ext4rs_vfs::{
     },
     log::{self, Level},
 };
-use kernel::{fmt::Arguments, prelude::*, seq_file::SeqFile, sync::aref::ARef};
+use kernel::{
+    fmt::Arguments,
+    prelude::*,
+    seq_file::SeqFile,
+    sync::{
+        aref::ARef,
+        atomic::ordering::Relaxed,
+    },
+};
 
 /// Incompatible features that a mount may have.
 const INCOMPAT_BUILT: Incompat = Incompat(
@@ -99,6 +107,7 @@ impl FileSystem for Ext4 {
     }
 
     fn fill_root(sb: &Sb) -> Result<ARef<Inode>> {
+        let vol = sb.data();
         let replayed = load_journal(sb)?;
         // Only now is what lies on the disk what counts.
         alloc::load(sb)?;
@@ -130,6 +139,7 @@ impl FileSystem for Ext4 {
         }
         writeback::register(sb)?;
         announce(sb);
+        vol.announced.store(true, Relaxed);
         Ok(root)
     }
 
@@ -188,11 +198,13 @@ impl FileSystem for Ext4 {
     fn put_super(sb: &Sb) {
         let vol = sb.data();
         writeback::unregister(sb);
-        report::message(
-            sb,
-            Level::Info,
-            fmt!("unmounting filesystem {}.", Uuid(&vol.disk.uuid)),
-        );
+        if vol.announced.load(Relaxed) {
+            report::message(
+                sb,
+                Level::Info,
+                fmt!("unmounting filesystem {}.", Uuid(&vol.disk.uuid)),
+            );
+        }
         writeback::drain(sb);
         let mut clean = !vol.is_stopped();
         if let Some(journal) = vol.journal.as_ref() {
@@ -205,7 +217,8 @@ impl FileSystem for Ext4 {
             }
             clean &= !aborted;
         }
-        if !sb.is_read_only() && !vol.is_stopped() {
+        let writing = vol.super_lock.lock().writing;
+        if writing && !vol.is_stopped() {
             let written = if clean {
                 super_block::end_writing(sb)
             } else {

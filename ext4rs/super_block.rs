@@ -35,6 +35,8 @@ pub(crate) struct Mutable {
     pub(crate) has_first_error: bool,
     /// Head of the orphan list, or 0.
     pub(crate) last_orphan: u32,
+    /// The volume is mounted for writing, and the disk says so.
+    pub(crate) writing: bool,
 }
 
 impl Mutable {
@@ -50,6 +52,7 @@ impl Mutable {
             error_count: disk.error_count,
             has_first_error: disk.first_error.time != 0,
             last_orphan: disk.last_orphan,
+            writing: false,
         }
     }
 }
@@ -66,6 +69,7 @@ pub(crate) fn begin_writing(sb: &Sb) -> Result {
             m.max_mnt_count = 20;
         }
         m.mtime = now_seconds();
+        m.writing = true;
         m.incompat = m.incompat.with(Incompat::RECOVER);
         if vol.disk.compat.has(Compat::ORPHAN_FILE) {
             m.ro_compat = m.ro_compat.with(RoCompat::ORPHAN_PRESENT);
@@ -123,6 +127,7 @@ pub(crate) fn note_large_file(sb: &Sb) -> Result {
 pub(crate) fn end_writing(sb: &Sb) -> Result {
     {
         let mut m = sb.data().super_lock.lock();
+        m.writing = false;
         m.incompat = m.incompat.without(Incompat::RECOVER);
         m.ro_compat = m.ro_compat.without(RoCompat::ORPHAN_PRESENT);
     }
@@ -134,6 +139,7 @@ pub(crate) fn resume_writing(sb: &Sb) -> Result {
     {
         let vol = sb.data();
         let mut m = vol.super_lock.lock();
+        m.writing = true;
         m.incompat = m.incompat.with(Incompat::RECOVER);
         if vol.disk.compat.has(Compat::ORPHAN_FILE) {
             m.ro_compat = m.ro_compat.with(RoCompat::ORPHAN_PRESENT);

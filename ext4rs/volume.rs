@@ -22,7 +22,7 @@ use ext4rs_vfs::{
 use kernel::{
     new_mutex, new_spinlock,
     prelude::*,
-    sync::{atomic::Atomic, Mutex, SetOnce, SpinLock},
+    sync::{atomic::{Atomic, AtomicFlag}, Mutex, SetOnce, SpinLock},
 };
 
 /// The filesystem type. Never instantiated.
@@ -105,6 +105,8 @@ pub(crate) struct Volume {
     /// Errors found, and what follows from them.
     #[pin]
     pub(crate) errors: Errors,
+    /// The mount is complete: its end is worth a message.
+    pub(crate) announced: AtomicFlag,
     /// Sectors that had been written to the device when the volume was mounted.
     sectors_at_mount: u64,
     /// The write-back engine's counters and its queue of conversions.
@@ -142,6 +144,7 @@ impl Volume {
                 completion_pool: Atomic::new(0),
                 super_lock <- new_mutex!(Mutable::new(&disk), "ext4rs_super"),
                 errors <- Errors::new(disk.state & STATE_ERROR != 0),
+                announced: AtomicFlag::new(false),
                 sectors_at_mount,
                 writeback <- WritebackState::new(sb.id()),
             }? Error),
