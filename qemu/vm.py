@@ -259,7 +259,7 @@ class Machine:
             time.sleep(0.01)
 
     def _watch(self, on_output) -> int:
-        deadline = time.monotonic() + self.timeout
+        self.deadline = time.monotonic() + self.timeout
         timed_out = False
         selector = selectors.DefaultSelector()
         selector.register(self.console, selectors.EVENT_READ, "console")
@@ -269,7 +269,7 @@ class Machine:
         with open(self.console_log, "wb", buffering=0) as log:
             # The console closes when QEMU ends; what came before is read first.
             while selector.get_map():
-                for key, _ in selector.select(max(0.0, deadline - time.monotonic())):
+                for key, _ in selector.select(max(0.0, self.deadline - time.monotonic())):
                     data = os.read(key.fd, 65536) if key.data == "output" else self._read_console()
                     if not data:
                         selector.unregister(key.fileobj)
@@ -281,8 +281,8 @@ class Machine:
                         for line in lines:
                             # What a time-out made the kernel show is no complaint.
                             if not timed_out and self._judge(line.decode(errors="replace")):
-                                deadline = min(deadline, time.monotonic() + 5)
-                if selector.get_map() and time.monotonic() >= deadline:
+                                self.deadline = min(self.deadline, time.monotonic() + 5)
+                if selector.get_map() and time.monotonic() >= self.deadline:
                     if timed_out:
                         self.qemu.kill()
                     else:
@@ -290,7 +290,7 @@ class Machine:
                         timed_out = True
                         self._ask_kernel("w")
                         self._ask_kernel("l")
-                    deadline = time.monotonic() + 5
+                    self.deadline = time.monotonic() + 5
         self.qemu.wait()
         return self._verdict(timed_out)
 
@@ -323,7 +323,7 @@ class Machine:
             self.reason = f"the kernel complained: {self.complaint}"
             return COMPLAINED
         if timed_out:
-            self.reason = f"not finished after {self.timeout:g} s"
+            self.reason = "the time was up"
             return TIMED_OUT
         try:
             status = int((self.folder / "status").read_text())

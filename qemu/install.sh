@@ -1,0 +1,23 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Puts the built module where `mount -t ext4rs` finds and loads it.
+#
+#   install.sh FOLDER        build/stock or build/kdir; INSTALL_MOD_PATH is a
+#                            root to install under, as for the kernel's modules
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+PATH=$PATH:/usr/sbin:/sbin
+
+built=$1
+root=${INSTALL_MOD_PATH:-}
+release=$(cat "$built/release")
+modules=$root/lib/modules/$release
+
+command -v depmod >/dev/null || die "no depmod here: install the package kmod"
+install -D -m 644 "$built/ext4rs.ko" "$modules/updates/ext4rs.ko"
+depmod -b "${root:-/}" "$release" || die "depmod failed for $modules"
+echo "installed: $modules/updates/ext4rs.ko"
+if [ -z "$root" ] && [ "$release" != "$(uname -r)" ]; then
+	echo "note: it is for the kernel $release; this machine runs $(uname -r)"
+fi
