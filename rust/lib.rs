@@ -9,6 +9,7 @@
 mod bindings;
 
 pub mod buffer_head;
+pub mod cred;
 pub mod folio;
 pub mod fs;
 pub mod iomap;

@@ -14,6 +14,7 @@
 #include <linux/writeback.h>
 
 #include "buffer_head.c"
+#include "cred.c"
 #include "fs.c"
 #include "folio.c"
 #include "iomap.c"
