@@ -11,6 +11,7 @@ use crate::{
     alloc, inode,
     inode::{Inode, InodeInfo},
     journal,
+    map,
     options::{self, Context},
     orphan,
     report::{self, Shown},
@@ -110,7 +111,7 @@ impl FileSystem for Ext4 {
         let vol = sb.data();
         let replayed = load_journal(sb)?;
         // Only now is what lies on the disk what counts.
-        alloc::load(sb)?;
+        alloc::load(sb, &journal_runs(sb)?)?;
         if replayed {
             // On a read-only mount nothing else clears the flag.
             super_block::log_emptied(sb)?;
@@ -439,6 +440,23 @@ fn load_journal(sb: &Sb) -> Result<bool> {
         super_block::reload(sb)?;
     }
     Ok(needs_recovery)
+}
+
+/// The blocks that hold the journal, as runs of first block and number.
+fn journal_runs(sb: &Sb) -> Result<KVec<(u64, u32)>> {
+    let vol = sb.data();
+    let inode = inode::iget_internal(sb, vol.disk.journal_inum)?;
+    let end = u32::try_from(inode.size() >> vol.geo.block_bits)?;
+    let mut runs = KVec::new();
+    let mut at = 0;
+    while at < end {
+        let extent = map::lookup(&inode, at, end.saturating_sub(at))?;
+        if let map::Kind::Written(block) = extent.kind {
+            runs.push((block, extent.len), GFP_KERNEL)?;
+        }
+        at = at.saturating_add(extent.len.max(1));
+    }
+    Ok(runs)
 }
 
 /// The volume becomes writable: says so on disk, before the first handle.

@@ -3,6 +3,7 @@
 //! What is true of one mounted volume: geometry, features, the group table and the counters.
 
 use crate::{
+    alloc::{Windows, Zones},
     options::Options,
     report::Errors,
     super_block::Mutable,
@@ -32,6 +33,9 @@ pub(crate) enum Ext4 {}
 pub(crate) type Sb = SuperBlock<Ext4>;
 
 /// One block group: its lock, and what is known of it in memory.
+///
+/// The counts are copies of the descriptor's, for choosing a group without its lock: they are
+/// written under the lock, and may be out of date for whoever reads them without it.
 #[pin_data]
 pub(crate) struct Group {
     /// The group lock: orders every change of the group's bitmaps and descriptor, so that a
@@ -39,15 +43,27 @@ pub(crate) struct Group {
     /// mapping lock; innermost but for the status tree's lock.
     #[pin]
     pub(crate) lock: Mutex<GroupState>,
+    /// Free blocks.
+    pub(crate) free: Atomic<u32>,
+    /// Free inodes.
+    pub(crate) free_inodes: Atomic<u32>,
+    /// Directories.
+    pub(crate) dirs: Atomic<u32>,
+    /// An upper bound of the longest run of free blocks.
+    pub(crate) longest_run: Atomic<u32>,
+    /// The block bitmap was looked at since the mount, or need not be read for that.
+    pub(crate) seen: Atomic<bool>,
 }
 
 /// What the group lock protects besides the group's blocks.
 #[derive(Default)]
 pub(crate) struct GroupState {
-    /// A structure of the group was found bad: nothing is allocated in it any more.
-    pub(crate) corrupt: bool,
-    /// An upper bound of the longest free run in the group, in blocks; `None` if not known.
-    pub(crate) longest_run: Option<u32>,
+    /// The block bitmap was found bad: no block is allocated in the group any more.
+    pub(crate) blocks_corrupt: bool,
+    /// The inode bitmap was found bad: no inode is allocated in the group any more.
+    pub(crate) inodes_corrupt: bool,
+    /// Free blocks that growing files are likely to want next.
+    pub(crate) windows: Windows,
 }
 
 /// The volume's free space, in blocks. All are exact.
@@ -83,6 +99,8 @@ pub(crate) struct Volume {
     pub(crate) desc_blocks: KVVec<BufferHead>,
     /// The groups, by number.
     pub(crate) groups: KVVec<Pin<KBox<Group>>>,
+    /// The blocks that hold the volume's own structures, from [`crate::alloc::load`] on.
+    pub(crate) zones: SetOnce<Zones>,
     /// Free space. Innermost of all locks.
     #[pin]
     pub(crate) space: SpinLock<Space>,
@@ -137,6 +155,7 @@ impl Volume {
                 super_block,
                 desc_blocks,
                 groups,
+                zones: SetOnce::new(),
                 space <- new_spinlock!(Space::default(), "ext4rs_space"),
                 options <- new_spinlock!(options, "ext4rs_options"),
                 journal: SetOnce::new(),
@@ -183,6 +202,11 @@ fn new_groups(count: u32) -> Result<KVVec<Pin<KBox<Group>>>> {
         let group = KBox::pin_init(
             pin_init!(Group {
                 lock <- new_mutex!(GroupState::default(), "ext4rs_group"),
+                free: Atomic::new(0),
+                free_inodes: Atomic::new(0),
+                dirs: Atomic::new(0),
+                longest_run: Atomic::new(0),
+                seen: Atomic::new(false),
             }),
             GFP_KERNEL,
         )?;
