@@ -112,6 +112,17 @@ bool rust_helper_jbd2_handle_covers(handle_t *handle, struct buffer_head *bh)
 	       bh != journal->j_sb_buffer;
 }
 
+/*
+ * Whether a buffer that the handle has access to can become dirty. Access puts
+ * the buffer on the handle's transaction, which keeps the journal head.
+ */
+bool rust_helper_jbd2_handle_can_dirty(handle_t *handle, struct buffer_head *bh)
+{
+	return is_handle_aborted(handle) ||
+	       data_race(bh2jh(bh)->b_modified) ||
+	       jbd2_handle_buffer_credits(handle) > 0;
+}
+
 /* Consumes the reference, whatever happens. */
 int rust_helper_jbd2_handle_forget(handle_t *handle, struct buffer_head *bh)
 {
@@ -126,15 +137,30 @@ int rust_helper_jbd2_handle_revoke(handle_t *handle, unsigned long long block)
 {
 	if (is_handle_aborted(handle))
 		return -EROFS;
+	if (handle->h_revoke_credits <= 0)
+		return -ENOSPC;
 	return jbd2_journal_revoke(handle, block, NULL);
 }
 
 /* Journals. */
 
-/* Recovery writes to buffers: nobody but the mounting task may see them. */
-bool rust_helper_jbd2_journal_may_load(struct inode *inode)
+/* The devices whose filesystem has a journal: two would fight over buffers. */
+static DEFINE_XARRAY(jbd2_claims);
+
+/*
+ * The right to load the volume's journal. Recovery writes to buffers, so nobody
+ * but the mounting task may see them.
+ */
+int rust_helper_jbd2_claim(struct super_block *sb)
 {
-	return !(inode->i_sb->s_flags & SB_BORN);
+	if (sb->s_flags & SB_BORN)
+		return -EBUSY;
+	return xa_insert(&jbd2_claims, sb->s_dev, sb, GFP_KERNEL);
+}
+
+void rust_helper_jbd2_unclaim(dev_t dev)
+{
+	xa_erase(&jbd2_claims, dev);
 }
 
 bool rust_helper_jbd2_has_feature_fast_commit(journal_t *journal)

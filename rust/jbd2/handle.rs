@@ -131,9 +131,9 @@ impl<'j> Handle<'j> {
         }
     }
 
-    /// Lets the transaction go and joins the next one, with new credits. The volume must be
-    /// consistent as it is, and the caller hold nothing that another handle's owner might wait for.
-    /// Waits for room in the log.
+    /// Lets the transaction go, to be committed, and joins whichever is running then, with new
+    /// credits. The volume must be consistent as it is, and the caller hold nothing that another
+    /// handle's owner might wait for. Waits for room in the log.
     ///
     /// # Errors
     ///
@@ -182,6 +182,17 @@ impl<'j> Handle<'j> {
         })
     }
 
+    /// Checks that a block, to which the handle has access, can be changed: it was before in the
+    /// transaction, or there is a credit for it.
+    fn check_credit(&self, bh: *mut bindings::buffer_head) -> Result {
+        // SAFETY: Handle and buffer are live, and the handle has access to it.
+        if unsafe { bindings::jbd2_handle_can_dirty(self.as_ptr(), bh) } {
+            Ok(())
+        } else {
+            self.check(ENOSPC.to_errno())
+        }
+    }
+
     /// Says that a block has changed and belongs to the transaction.
     fn dirty(&self, bh: *mut bindings::buffer_head) -> Result {
         // SAFETY: Handle and buffer are live, and the handle has access to it.
@@ -199,10 +210,11 @@ impl<'j> Handle<'j> {
     ///
     /// # Errors
     ///
-    /// As [`Handle::write_access`]; `ENOSPC` if the handle has no credit left: the change is in
-    /// memory then, and the handle aborted.
+    /// As [`Handle::write_access`], before `f` is called; also `ENOSPC` if the handle has no credit
+    /// left. If the journal is aborted meanwhile, `EROFS`, with the change in memory alone.
     pub fn modify<R>(&self, buffer: &BufferHead, f: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
         self.write_access(buffer)?;
+        self.check_credit(buffer.as_ptr())?;
         // SAFETY: This handle has write access, and stays in its transaction during the call.
         let result = unsafe { buffer.modify_granted(f) };
         self.dirty(buffer.as_ptr())?;
@@ -224,7 +236,8 @@ impl<'j> Handle<'j> {
         let access = |bh| {
             self.check_buffer(bh)?;
             // SAFETY: Handle and buffer are live, and the buffer is locked.
-            self.check(unsafe { bindings::jbd2_journal_get_create_access(self.as_ptr(), bh) })
+            self.check(unsafe { bindings::jbd2_journal_get_create_access(self.as_ptr(), bh) })?;
+            self.check_credit(bh)
         };
         // SAFETY: `access` gets create access for this handle.
         let (buffer, result) = unsafe { buffer.fill(access, f)? };
@@ -249,8 +262,8 @@ impl<'j> Handle<'j> {
     ///
     /// # Errors
     ///
-    /// `EROFS` if the handle is aborted; `EIO` if it has no revoke left, or the block is revoked
-    /// already; `EINVAL` if `buffer` is not `block`'s.
+    /// `EROFS` if the handle is aborted; `ENOSPC` if it has no revoke left; `EIO` if the block is
+    /// revoked already; `EINVAL` if `buffer` is not `block`'s.
     pub fn revoke(&self, block: u64, buffer: Option<BufferHead>) -> Result {
         if buffer.as_ref().is_some_and(|b| b.block() != block) {
             return Err(EINVAL);

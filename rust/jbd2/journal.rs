@@ -57,6 +57,29 @@ pub struct Journal {
     inner: Arc<Inner>,
 }
 
+/// The right to be the one journal of the volume on a device.
+pub(super) struct Claim(bindings::dev_t);
+
+impl Claim {
+    /// Claims the journal of the volume that `inode` is on. `EBUSY` if it has one, or is mounted.
+    fn new<T: OrderedData>(inode: &INode<T>) -> Result<Self> {
+        // SAFETY: The inode and its superblock are live.
+        let (err, dev) = unsafe {
+            let sb = (*inode.as_ptr()).i_sb;
+            (bindings::jbd2_claim(sb), (*sb).s_dev)
+        };
+        to_result(err)?;
+        Ok(Self(dev))
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // SAFETY: Claimed in `new`, and given up once.
+        unsafe { bindings::jbd2_unclaim(self.0) };
+    }
+}
+
 /// A C journal on its way to be loaded; destroyed if that fails. Owns it.
 struct Unloaded(NonNull<bindings::journal_t>);
 
@@ -105,13 +128,10 @@ impl Journal {
     /// # Errors
     ///
     /// `EOPNOTSUPP` if the journal is dirty and has fast commits, of which jbd2 alone would drop the
-    /// last; `EBUSY` if the volume is mounted already; `EFSCORRUPTED` or `EFSBADCRC` if the log is
+    /// last; `EBUSY` if the volume is mounted already, or has its journal loaded; `EFSCORRUPTED` or `EFSBADCRC` if the log is
     /// damaged; `EINVAL` if there is no journal, or one too old for the features.
     pub fn load<T: OrderedData>(inode: ARef<INode<T>>, options: &Options) -> Result<Self> {
-        // SAFETY: The inode is live.
-        if !unsafe { bindings::jbd2_journal_may_load(inode.as_ptr()) } {
-            return Err(EBUSY);
-        }
+        let claim = Claim::new(&inode)?;
         // SAFETY: The inode is live, on a block device.
         let ptr = from_err_ptr(unsafe { bindings::jbd2_journal_init_inode(inode.as_ptr()) })?;
         let journal = Unloaded(NonNull::new(ptr).ok_or(EINVAL)?);
@@ -147,7 +167,7 @@ impl Journal {
         // SAFETY: No inode is attached yet, so the commit thread has not looked at the callbacks.
         unsafe { inode::set_callbacks::<T>(journal.as_ptr()) };
 
-        let inner = Arc::pin_init(Inner::new(journal.0), GFP_KERNEL)?;
+        let inner = Arc::pin_init(Inner::new(journal.0, claim), GFP_KERNEL)?;
         // `inner` owns the C journal now.
         core::mem::forget(journal);
         Ok(Self { inner })

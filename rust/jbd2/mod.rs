@@ -25,6 +25,7 @@ pub(crate) use self::inode::JbdInode;
 pub use self::inode::OrderedData;
 pub use self::journal::{Features, Journal, Options, Params, UpdatesLock};
 
+use self::journal::Claim;
 use crate::bindings;
 use core::ptr::NonNull;
 use kernel::{
@@ -62,6 +63,8 @@ struct Inner {
     /// The last use ended after the journal was closed.
     #[pin]
     idle: Completion,
+    /// Nobody else loads a journal on the volume, as long as anybody knows this one.
+    _claim: Claim,
 }
 
 /// The bit of [`Inner::state`] that shuts out new uses.
@@ -73,11 +76,12 @@ unsafe impl Send for Inner {}
 unsafe impl Sync for Inner {}
 
 impl Inner {
-    fn new(ptr: NonNull<bindings::journal_t>) -> impl PinInit<Self> {
+    fn new(ptr: NonNull<bindings::journal_t>, claim: Claim) -> impl PinInit<Self> {
         pin_init!(Self {
             ptr,
             state: Atomic::new(0),
             idle <- Completion::new(),
+            _claim: claim,
         })
     }
 
