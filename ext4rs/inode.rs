@@ -210,6 +210,9 @@ fn table_block(sb: &Sb, ino: u32) -> Result<(BufferHead, usize)> {
 fn read(inode: &NewINode<Ext4>, ino: u32) -> Result {
     let sb = inode.super_block();
     let vol = sb.data();
+    if alloc::table_block_is_unused(sb, ino)? {
+        return Err(ESTALE);
+    }
     let (bh, offset) = table_block(sb, ino)?;
     let format = &vol.inode_format;
     let decoded = bh.read(|block| {

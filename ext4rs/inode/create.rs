@@ -15,8 +15,7 @@ use ext4rs_layout::{
 use ext4rs_vfs::fs::{random_u32, IdMap, NewINode};
 use kernel::{prelude::*, sync::atomic::ordering::Relaxed};
 
-/// Blocks that [`create`] changes: an inode bitmap, its descriptor, the block bitmap of a group
-/// that was not initialised, and a block of the inode table.
+/// Blocks that [`create`] changes: what taking a number costs, and the block of the inode table.
 pub(crate) const CREDITS_CREATE: u32 = alloc::CREDITS_NEW_INODE + super::CREDITS_DIRTY;
 
 /// Makes an inode for a new file in `dir`, with one link (a directory: two), and writes it. It is in
@@ -98,22 +97,10 @@ fn init_raw(
     Ok(())
 }
 
-/// Writes a new inode into the table. A block of the table that no inode uses yet is made, not
-/// read: what the disk holds there may be anything.
+/// Writes a new inode into the table, whose block the allocator has made if no inode had used it.
+/// What an earlier inode left in the slot is cleared first: encoding keeps the bytes that it does
+/// not know, and attributes in the body would come back to life.
 fn write_first(handle: &Handle<'_>, inode: &Inode, ino: u32) -> Result {
-    let sb = inode.super_block();
-    if alloc::table_block_is_unused(sb, ino)? {
-        let (block, _) = super::locate(sb, ino)?;
-        handle.create(block, |_| ())?;
-    } else {
-        clear_slot(handle, inode, ino)?;
-    }
-    mark_dirty(handle, inode)
-}
-
-/// Clears what an earlier inode left in the slot: encoding keeps the bytes that it does not know,
-/// and attributes in the body would come back to life.
-fn clear_slot(handle: &Handle<'_>, inode: &Inode, ino: u32) -> Result {
     let sb = inode.super_block();
     let (bh, offset) = super::table_block(sb, ino)?;
     handle
@@ -123,5 +110,6 @@ fn clear_slot(handle: &Handle<'_>, inode: &Inode, ino: u32) -> Result {
                 &sb.data().inode_format,
             )
         })?
-        .map_err(|_| EFSCORRUPTED)
+        .map_err(|_| EFSCORRUPTED)?;
+    mark_dirty(handle, inode)
 }
