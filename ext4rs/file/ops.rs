@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations of regular files.
+
+use super::{
+    buffered::{self, FaultMap, ReadMap},
+    fsync,
+};
+use crate::{
+    inode::{self, Inode},
+    volume::Ext4,
+    writeback,
+};
+use ext4rs_vfs::{
+    fs::{File, FileOps, IoVec, Kiocb},
+    iomap::AddressSpaceOps,
+    writeback::Control,
+};
+use kernel::prelude::*;
+
+impl AddressSpaceOps for Ext4 {
+    type ReadMap = ReadMap;
+    type FaultMap = FaultMap;
+
+    fn writepages(inode: &Inode, control: &mut Control) -> Result {
+        writeback::writepages(inode, control)
+    }
+}
+
+impl FileOps for Ext4 {
+    type ReportMap = ReadMap;
+
+    fn open(inode: &Inode, file: &File<Self>) -> Result {
+        if file.is_writable() && inode::is_data_journalled(inode) {
+            return Err(EOPNOTSUPP);
+        }
+        inode.super_block().data().check_running()
+    }
+
+    fn release(_inode: &Inode, _file: &File<Self>) {}
+
+    fn write(call: &mut Kiocb<'_, Self>, from: &mut IoVec<'_>) -> Result<usize> {
+        buffered::write(call, from)
+    }
+
+    fn fsync(file: &File<Self>, start: u64, end: u64, datasync: bool) -> Result {
+        fsync::fsync(file, start, end, datasync)
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Step 3: what was written into unwritten blocks becomes part of the file on disk.
+
+use super::submit::PIECES;
+use crate::{
+    file::blocks_over,
+    inode::{self, Inode},
+    journal::{self, Kind},
+    map, report,
+    volume::{Ext4, Sb},
+};
+use ext4rs_vfs::{
+    jbd2::ReservedHandle,
+    log::Level,
+    writeback::{WindowOps, Written},
+};
+use kernel::{prelude::*, workqueue::Queue};
+
+/// The credits that a window reserves: for as many conversions as it may need, and the inode.
+pub(super) fn credits(inode: &Inode) -> u32 {
+    map::credits_convert(inode)
+        .saturating_mul(PIECES)
+        .saturating_add(inode::CREDITS_DIRTY)
+}
+
+impl WindowOps for Ext4 {
+    type Payload = ReservedHandle;
+
+    fn convert(inode: &Inode, reserved: ReservedHandle, written: &Written) -> Result {
+        let result = convert(inode, reserved, written);
+        if let Err(e) = result {
+            let sb = inode.super_block();
+            if !sb.data().is_stopped() {
+                report::message(
+                    sb,
+                    Level::Crit,
+                    fmt!(
+                        "failed to convert unwritten extents to written extents -- potential \
+                         data loss!  (inode {}, error {})",
+                        inode.ino(),
+                        e.to_errno()
+                    ),
+                );
+            }
+        }
+        result
+    }
+
+    fn conversion_queue(sb: &Sb) -> &Queue {
+        &sb.data().writeback.queue
+    }
+}
+
+/// Converts what was written, and raises the size on disk to the end of it, in one handle.
+///
+/// The handle is a reserved one (rule 6): it does not wait for room in the log, which may be full
+/// of transactions that wait for this very write-back. It is never restarted, and metadata blocks
+/// that the tree of extents needs come from the completion pool. If the device failed midway there
+/// may be more ranges than credits were reserved for: then the rest counts as failed.
+fn convert(inode: &Inode, reserved: ReservedHandle, written: &Written) -> Result {
+    let sb = inode.super_block();
+    let mut ranges = written.ranges().peekable();
+    if ranges.peek().is_none() {
+        return Ok(());
+    }
+    let need = map::credits_convert(inode).saturating_add(inode::CREDITS_DIRTY);
+    let handle = journal::start_reserved(sb, reserved, Kind::ExtentConvert)?;
+    let mut end = 0;
+    for range in ranges {
+        if end != 0 && handle.credits_left() < need {
+            return Err(EIO);
+        }
+        let blocks = blocks_over(inode, range.start, range.end)?;
+        let len = blocks.end.saturating_sub(blocks.start);
+        map::convert(&handle, inode, blocks.start, len)?;
+        sb.data().writeback.counters.conversions.add(1);
+        end = range.end;
+    }
+    raise_disk_size(inode, end);
+    inode::mark_dirty(&handle, inode)?;
+    handle.stop()
+}
+
+/// Raises the size on disk over the data that ends at byte `end`, to the file's size or the end of
+/// the block.
+///
+/// The file's size is read after the conversion: a write that extends the file within the same
+/// block meanwhile looks, after it has set the size, whether the block is converted, and if not
+/// leaves the size on disk to this (rule 7).
+fn raise_disk_size(inode: &Inode, end: u64) {
+    let block = u64::from(inode.super_block().block_size());
+    let size = inode.size().min(end.next_multiple_of(block));
+    let mut raw = inode.data().raw.lock();
+    raw.disk_size = raw.disk_size.max(size);
+}
