@@ -24,7 +24,7 @@ use super::{
 use crate::{
     inode::Inode,
     journal::Handle,
-    volume::{Group, GroupState, Sb, Volume},
+    volume::{Group, Sb, Volume},
 };
 use ext4rs_layout::{bitmap, group, GroupDesc};
 use kernel::{prelude::*, sync::atomic::ordering::Relaxed};
@@ -390,6 +390,7 @@ impl<'a> Search<'a> {
                 0
             },
             want: self.want,
+            room: self.want.saturating_add(self.ahead()),
             need: turn.need,
             stay: LARGE_REQUEST
                 .checked_div(self.vol.geo.block_size)
@@ -403,9 +404,16 @@ impl<'a> Search<'a> {
                 group.longest_run.store(len, Relaxed);
                 Ok(Tried::AtMost(len))
             }
-            Found::Span(span) => {
+            Found::Span { span, room } => {
                 write(self.handle, self.sb, number, &desc, map, span, true)?;
-                self.remember(group, &mut state, &desc, span);
+                let free = desc.free_clusters.saturating_sub(span.len);
+                group.free.store(free, Relaxed);
+                let longest = group.longest_run.load(Relaxed).min(free);
+                group.longest_run.store(longest, Relaxed);
+                if let Some(owner) = owner {
+                    let until = span.start.saturating_add(room);
+                    state.windows.taken(owner, span.start, span.end(), until);
+                }
                 let first = self.vol.geo.group_first_block(number);
                 Ok(Tried::Got(Run {
                     start: first.checked_add(u64::from(span.start)).ok_or(EINVAL)?,
@@ -423,25 +431,14 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Brings up to date what is known of the group in memory after `span` was taken.
-    fn remember(&self, group: &Group, state: &mut GroupState, desc: &GroupDesc, span: Span) {
-        let free = desc.free_clusters.saturating_sub(span.len);
-        group.free.store(free, Relaxed);
-        group
-            .longest_run
-            .store(group.longest_run.load(Relaxed).min(free), Relaxed);
-        let Some(owner) = self.owner() else {
-            return;
-        };
-        // A file that got all its blocks in one call is not likely to want more.
+    /// How much more than it asks for the file is likely to want soon.
+    fn ahead(&self) -> u32 {
+        // A file that gets all its blocks in one call is not likely to want more.
         let blocks = self.inode.size() >> self.vol.geo.block_bits;
-        if blocks > u64::from(span.len) {
-            let quarter = u64::from(self.vol.geo.blocks_per_group / 4);
-            let ahead = blocks.min(quarter).max(WINDOW_MIN);
-            let ahead = u32::try_from(ahead).unwrap_or(0);
-            state
-                .windows
-                .set(owner, span.end(), span.end().saturating_add(ahead));
+        if self.kind == Kind::Metadata || blocks <= u64::from(self.want) {
+            return 0;
         }
+        let most = u64::from(self.vol.geo.blocks_per_group / 4);
+        u32::try_from(blocks.min(most).max(WINDOW_MIN)).unwrap_or(0)
     }
 }

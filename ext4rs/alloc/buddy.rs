@@ -6,7 +6,8 @@
 //! allocates. Positions are block numbers within the group.
 //!
 //! A file is best continued where it ends; failing that it is best put into the first hole that
-//! takes the whole request, nearest after the goal; failing that into the longest one. The name is
+//! takes the whole request and what is likely to follow, nearest after the goal; failing that into
+//! the longest one. The name is
 //! that of the structure which ext4 keeps for the same question. There is none here: a scan of the
 //! bitmap takes 64 blocks a step, and a group that was scanned in vain is remembered by its longest
 //! run.
@@ -28,12 +29,6 @@ impl Span {
     pub(super) fn end(self) -> u32 {
         self.start.saturating_add(self.len)
     }
-
-    /// The span `from..to` cut to `max` blocks, or `None` if that is nothing.
-    fn between(from: u32, to: u32, max: u32) -> Option<Self> {
-        let len = to.saturating_sub(from).min(max);
-        (len > 0).then_some(Self { start: from, len })
-    }
 }
 
 /// What is wanted of a group.
@@ -43,6 +38,9 @@ pub(super) struct Wish {
     pub(super) goal: u32,
     /// Its greatest length. Not 0.
     pub(super) want: u32,
+    /// The length of a hole that would be good to begin in: more than `want` if more is likely to
+    /// follow.
+    pub(super) room: u32,
     /// Nothing shorter will do, except at the goal.
     pub(super) need: u32,
     /// At the goal itself this length will do: enough for a large request to the device, so that
@@ -56,7 +54,13 @@ pub(super) struct Wish {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// Free blocks that fulfil the wish.
-    Span(Span),
+    Span {
+        /// The blocks.
+        span: Span,
+        /// The blocks from the start of the span that are as free, at most [`Wish::room`] or the
+        /// span's own.
+        room: u32,
+    },
     /// There are none. The longest free run of the group has this length, windows not considered.
     Longest(u32),
 }
@@ -71,29 +75,37 @@ pub(super) fn find(
     owner: Option<u32>,
 ) -> Found {
     let cut = cutter(windows, owner);
+    let room = wish.room.max(wish.want);
+    let found = |hole: Span| Found::Span {
+        span: Span {
+            len: hole.len.min(wish.want),
+            ..hole
+        },
+        room: hole.len,
+    };
     let goal = if wish.goal < end { wish.goal } else { 0 };
-    let stay = wish.stay.min(wish.want);
-    if let Some(at_goal) = at(map, end, goal, wish.want, cut) {
+    if let Some(hole) = at(map, end, goal, room, cut) {
         // At the end of the group the next group may well continue the span.
-        if at_goal.len >= stay || at_goal.end() == end {
-            return Found::Span(at_goal);
+        if hole.len >= wish.stay.min(wish.want) || hole.end() == end {
+            return found(hole);
         }
     }
     if wish.only_goal {
         return Found::Longest(longest(map, end));
     }
-    let after = fit(map, goal, end, wish.want, cut);
-    if let Some(span) = after.filter(|s| s.len >= wish.want) {
-        return Found::Span(span);
+    let after = fit(map, goal, end, room, cut);
+    if let Some(hole) = after.filter(|hole| hole.len >= room) {
+        return found(hole);
     }
-    let anywhere = fit(map, 0, end, wish.want, cut);
+    let anywhere = fit(map, 0, end, room, cut);
     let best = match (after, anywhere) {
-        // Of equals the one after the goal.
+        // Of holes that take it all, or of equals, the one after the goal.
         (Some(a), Some(b)) if a.len >= b.len => Some(a),
+        (Some(a), Some(b)) if a.len >= wish.want && b.len < room => Some(a),
         (a, b) => b.or(a),
     };
     match best {
-        Some(span) if span.len >= wish.need.min(wish.want) => Found::Span(span),
+        Some(hole) if hole.len >= wish.need.min(wish.want) => found(hole),
         _ => Found::Longest(longest(map, end)),
     }
 }
@@ -111,46 +123,45 @@ fn longest(map: &[u8], end: u32) -> u32 {
     bitmap::longest_zero_run(map, 0, end).map_or(0, |(from, to)| to.saturating_sub(from))
 }
 
-/// The free span that begins exactly at `start`.
+/// The hole of at most `room` blocks that begins exactly at `start`.
 fn at<'a>(
     map: &[u8],
     end: u32,
     start: u32,
-    want: u32,
+    room: u32,
     cut: impl Fn(u32, u32) -> Cut<'a>,
 ) -> Option<Span> {
     if bitmap::test(map, start) {
         return None;
     }
-    let limit = start.saturating_add(want).min(end);
+    let limit = start.saturating_add(room).min(end);
     let to = bitmap::find_next_set(map, start, limit).unwrap_or(limit);
     let (from, to) = cut(start, to).next()?;
-    if from != start {
-        return None;
-    }
-    Span::between(from, to, want)
+    (from == start).then_some(Span {
+        start,
+        len: to.saturating_sub(start),
+    })
 }
 
-/// The first free span of `want` blocks in `from..to`, or else the longest (the first of equals).
+/// The first `room` blocks of the first hole in `from..to` that has as many, or else the longest
+/// hole (the first of equals).
 fn fit<'a>(
     map: &[u8],
     from: u32,
     to: u32,
-    want: u32,
+    room: u32,
     cut: impl Fn(u32, u32) -> Cut<'a>,
 ) -> Option<Span> {
     let mut best: Option<Span> = None;
     let mut at = from;
     while let Some((start, end)) = bitmap::next_zero_run(map, at, to) {
         for (start, end) in cut(start, end) {
-            let Some(span) = Span::between(start, end, want) else {
-                continue;
-            };
-            if span.len >= want {
-                return Some(span);
+            let len = end.saturating_sub(start).min(room);
+            if best.is_none_or(|b| len > b.len) {
+                best = Some(Span { start, len });
             }
-            if best.is_none_or(|b| span.len > b.len) {
-                best = Some(span);
+            if len >= room {
+                return best;
             }
         }
         at = end;

@@ -31,15 +31,29 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// Gives `owner` the window `start..end` in place of any that it had in the group.
-    pub(super) fn set(&mut self, owner: u32, start: u32, end: u32) {
-        let window = Window { owner, start, end };
-        if let Some(slot) = self.slots.iter_mut().find(|w| w.owner == owner) {
-            *slot = window;
+    /// `owner` took `start..end`. If that was in its window, the rest of the window remains; else
+    /// it gets the blocks up to `until` for a window, in place of any that it had.
+    ///
+    /// A window does not move along with its file: what was written around it meanwhile would be
+    /// pushed ahead of it, and in its way in the end.
+    pub(super) fn taken(&mut self, owner: u32, start: u32, end: u32, until: u32) {
+        let own = self.slots.iter_mut().find(|w| w.owner == owner);
+        if let Some(w) = own {
+            if !(w.start <= start && end < w.end) {
+                w.end = until;
+            }
+            w.start = end;
+            return;
+        }
+        if until <= end {
             return;
         }
         if let Some(slot) = self.slots.get_mut(self.oldest) {
-            *slot = window;
+            *slot = Window {
+                owner,
+                start: end,
+                end: until,
+            };
         }
         self.oldest = self.oldest.wrapping_add(1) % SLOTS;
     }
