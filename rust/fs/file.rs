@@ -245,7 +245,14 @@ impl<T: FileOps> Ops<T> {
         // SAFETY: The file is live for the call.
         let file = unsafe { File::<T>::from_raw(file) };
         // The VFS passes the last byte, at most LLONG_MAX; neither is negative.
-        from_result(|| T::fsync(file, start as u64, (end as u64).saturating_add(1), datasync != 0))
+        from_result(|| {
+            T::fsync(
+                file,
+                start as u64,
+                (end as u64).saturating_add(1),
+                datasync != 0,
+            )
+        })
     }
 
     unsafe extern "C" fn mmap_prepare(desc: *mut bindings::vm_area_desc) -> ffi::c_int {
