@@ -82,11 +82,9 @@ impl<D> GroupSlots<D> {
     fn new(group: &Group<D>) -> Result<Self> {
         let mut slots = KVec::with_capacity(group.attributes.len(), GFP_KERNEL)?;
         for &(name, show) in group.attributes {
-            let attribute = bindings::attribute {
-                name: name.as_char_ptr(),
-                mode: 0o444,
-                ..Default::default()
-            };
+            let mut attribute = bindings::attribute::default();
+            // SAFETY: The attribute is ours; the name is static.
+            unsafe { bindings::sysfs_attr_set(&raw mut attribute, name.as_char_ptr(), 0o444) };
             slots.push(Slot { attribute, show }, GFP_KERNEL)?;
         }
         let mut pointers = KVec::with_capacity(slots.len() + 1, GFP_KERNEL)?;

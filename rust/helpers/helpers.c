@@ -22,3 +22,4 @@
 #include "workqueue.c"
 #include "writeback.c"
 #include "percpu_counter.c"
+#include "sysfs.c"
