@@ -20,7 +20,7 @@ pub mod registration;
 pub mod super_block;
 pub mod symlink;
 
-pub use self::acl::PosixAcl;
+pub use self::acl::{Inherited, PosixAcl};
 pub use self::attr::{Attr, FileAttr, IdMap, KStat, StatAttributes};
 pub use self::dentry::Dentry;
 pub use self::dir::{DirEmitter, DirectoryOps, EntryType};
