@@ -189,7 +189,8 @@ fn locate(sb: &Sb, ino: u32) -> Result<(u64, usize)> {
     Ok((block, place.offset))
 }
 
-fn table_block(sb: &Sb, ino: u32) -> Result<(BufferHead, usize)> {
+/// The block of the inode table that holds an inode, read, and the inode's place in it in bytes.
+pub(crate) fn table_block(sb: &Sb, ino: u32) -> Result<(BufferHead, usize)> {
     let (block, offset) = locate(sb, ino)?;
     let bh = sb.bread(block).map_err(|e| {
         report::error(

@@ -31,7 +31,7 @@ mod zones;
 pub(crate) use self::{
     groups::{desc as group_desc, valid_blocks, Zones},
     inodes::{
-        allocate as new_inode, table_block_is_unused, undo as undo_inode,
+        allocate as new_inode, table_block_is_unused, undo as undo_inode, NewIno,
         CREDITS as CREDITS_NEW_INODE,
     },
     space::statfs,
