@@ -41,7 +41,7 @@ test-long: ## run the tests, the long ones too
 	@tests/run --fs "$(FS)" --long
 
 lint: ## check format, clippy, the two walls, comments and words
-	@qemu/enter bash tests/lint
+	@tests/lint
 
 shell: modules ## a prompt in the VM: module loaded, disks vdb and vdc, folder build/shared at /shared
 	@qemu/shell $(CURDIR)/$(built)/ext4rs.ko

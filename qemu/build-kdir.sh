@@ -6,6 +6,7 @@
 #
 #   build-kdir.sh TREE [MAKE ARGUMENT...]
 set -euo pipefail
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
 tree=$1

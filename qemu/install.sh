@@ -6,6 +6,7 @@
 #   install.sh FOLDER        build/stock or build/kdir; INSTALL_MOD_PATH is a
 #                            root to install under, as for the kernel's modules
 set -euo pipefail
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 PATH=$PATH:/usr/sbin:/sbin
 

@@ -13,6 +13,7 @@
 #   qemu/setup.sh            make what is missing; silent and quick if nothing is
 #   EXT4RS_MIRROR=URL        a Debian mirror (default http://deb.debian.org/debian)
 set -euo pipefail
+# shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
 home=$(sysroot_home)

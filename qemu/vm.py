@@ -83,6 +83,8 @@ class Disk:
     path: Path
     size: int | None
     options: dict[str, str]
+    ours: bool
+    """Made for one run, in the run's folder; removed after it, unless it failed."""
 
     OPTIONS = ("serial", "bps", "iops", "block")
 
@@ -104,7 +106,7 @@ class Disk:
         else:
             path = default
             path.unlink(missing_ok=True)
-        return cls(path, parse_size(size), options)
+        return cls(path, parse_size(size), options, ours=not name)
 
     def prepare(self) -> None:
         """Makes the file, sparse, or lengthens it."""
@@ -157,7 +159,7 @@ class Machine:
         self.append, self.panic_ok, self.kvm = append, panic_ok, kvm
         # vda is for whatever a test wants to keep aside (unformatted, sparse);
         # the disks under test are vdb and those after it.
-        self.disks = [Disk.parse("32G", self.folder / "vda.img")]
+        self.disks = [Disk.parse("16G", self.folder / "vda.img")]
         self.console_log = self.folder / "console.log"
         self.complaint: str | None = None
         self.status: int | None = None
@@ -333,7 +335,14 @@ class Machine:
             self.reason = "the guest ended without an exit status"
             return DIED
         self.reason = f"exit status {status}"
+        if status == 0:
+            self._remove_disks()
         return status
+
+    def _remove_disks(self) -> None:
+        for disk in self.disks:
+            if disk.ours:
+                disk.path.unlink(missing_ok=True)
 
     def _stop(self) -> None:
         for process in reversed(self.processes):
