@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Entries, block by block: searching, listing, and finding room for one more.
+
+use super::{Dir, Want};
+use crate::{journal::Handle, report};
+use ext4rs_layout::dir::{self, entry_size};
+use ext4rs_vfs::{
+    buffer_head::BufferHead,
+    fs::{DirEmitter, EntryType},
+};
+use kernel::prelude::*;
+
+/// Looks for a name in all blocks of the directory and gives its inode number.
+pub(super) fn find(dir: &Dir<'_>, name: &[u8]) -> Result<Option<u32>> {
+    let mut from = 0;
+    while let Some(lblk) = dir.next_block(from)? {
+        dir.read_ahead_in_groups(lblk)?;
+        if let Some(buffer) = dir.read(lblk, Want::Any)? {
+            if let Some(ino) = find_in_block(dir, &buffer, name)? {
+                return Ok(Some(ino));
+            }
+        }
+        from = lblk.saturating_add(1);
+    }
+    Ok(None)
+}
+
+/// Looks for a name in one block and gives its inode number. All entries before it are checked.
+pub(super) fn find_in_block(
+    dir: &Dir<'_>,
+    buffer: &BufferHead,
+    name: &[u8],
+) -> Result<Option<u32>> {
+    buffer
+        .read(|b| dir::find(b, name, &dir.fmt).map(|entry| entry.map(|e| e.ino)))
+        .map_err(|e| dir.bad_entry("search_dir", buffer, e))
+}
+
+/// Whether the block has room for one more name of `len` bytes. All entries are checked.
+pub(super) fn has_room(dir: &Dir<'_>, buffer: &BufferHead, len: usize) -> Result<bool> {
+    let need = entry_size(len);
+    let room = |b: &[u8]| {
+        let mut room = false;
+        for entry in dir::entries(b, &dir.fmt)? {
+            let entry = entry?;
+            let used = if entry.ino == 0 {
+                0
+            } else {
+                entry_size(entry.name.len())
+            };
+            room |= entry.rec_len.saturating_sub(used) >= need;
+        }
+        Ok(room)
+    };
+    buffer
+        .read(room)
+        .map_err(|e| dir.bad_entry("find_dest_de", buffer, e))
+}
+
+/// Finds a block of a directory without index that has room for a name of `len` bytes, or adds
+/// one.
+///
+/// The last block is tried first, and the others only when it is full: each block is then gone
+/// through once for a whole block of new entries, where ext4 does it for each new entry.
+pub(super) fn reserve(dir: &Dir<'_>, handle: &Handle<'_>, len: usize) -> Result<BufferHead> {
+    let last = dir.blocks().checked_sub(1);
+    let fits = |lblk| -> Result<Option<BufferHead>> {
+        match dir.read(lblk, Want::Any)? {
+            Some(buffer) if has_room(dir, &buffer, len)? => Ok(Some(buffer)),
+            _ => Ok(None),
+        }
+    };
+    if let Some(last) = last {
+        if let Some(buffer) = fits(last)? {
+            return Ok(buffer);
+        }
+    }
+    let mut from = 0;
+    while let Some(lblk) = dir.next_block(from)? {
+        if Some(lblk) == last {
+            break;
+        }
+        dir.read_ahead_in_groups(lblk)?;
+        if let Some(buffer) = fits(lblk)? {
+            return Ok(buffer);
+        }
+        from = lblk.saturating_add(1);
+    }
+    dir.append(handle, |b| dir::init_empty(b, &dir.fmt))
+}
+
+/// Lists the entries from the emitter's position on. A position is a byte of the directory.
+///
+/// A block that is bad is reported, and answered with an error once all that comes before it has
+/// been delivered; the position is behind the block then, so that a reader can go on.
+pub(super) fn iterate(dir: &Dir<'_>, out: &mut DirEmitter<'_>) -> Result {
+    let bits = dir.vol().geo.block_bits;
+    let mut listing = Listing {
+        dir,
+        block: KVVec::new(),
+        any: false,
+    };
+    let mut first = true;
+    while out.pos() < dir.inode().size() {
+        let Ok(from) = u32::try_from(out.pos() >> bits) else {
+            return Ok(());
+        };
+        let Some(lblk) = dir.next_block(from)? else {
+            listing.skip_hole(out, from, dir.inode().size());
+            return Ok(());
+        };
+        let start = u64::from(lblk) << bits;
+        if lblk != from {
+            listing.skip_hole(out, from, start);
+        }
+        if first {
+            dir.read_ahead(lblk)?;
+        } else {
+            dir.read_ahead_in_groups(lblk)?;
+        }
+        first = false;
+        let next = start.saturating_add(1 << bits);
+        match listing.block(lblk, start, next, out) {
+            Ok(true) => out.set_pos(next),
+            Ok(false) => return Ok(()),
+            Err(_) if listing.any => return Ok(()),
+            Err(e) => {
+                out.set_pos(next);
+                return Err(e);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One call of [`iterate`].
+struct Listing<'d, 'a> {
+    dir: &'d Dir<'a>,
+    /// A copy of the block that is being listed: the reader's memory may have to be paged in
+    /// while entries are copied there.
+    block: KVVec<u8>,
+    /// An entry has been delivered.
+    any: bool,
+}
+
+impl Listing<'_, '_> {
+    /// Lists the entries of block `lblk`, whose bytes are those from `start` to `next` of the
+    /// directory, that are at or behind the position. False if the reader has no more room.
+    fn block(
+        &mut self,
+        lblk: u32,
+        start: u64,
+        next: u64,
+        out: &mut DirEmitter<'_>,
+    ) -> Result<bool> {
+        let dir = self.dir;
+        let want = if lblk == 0 && dir.is_indexed() {
+            Want::Index
+        } else {
+            Want::Any
+        };
+        let Some(buffer) = dir.read(lblk, want)? else {
+            return Ok(true);
+        };
+        self.copy(&buffer)?;
+        if lblk != 0 && dir.is_indexed() && dir::is_index_block(&self.block, lblk, &dir.fmt) {
+            return Ok(true);
+        }
+        // Entries before the position may have changed since it was given out, so it need not be
+        // one where an entry begins: the block is gone through from its start.
+        let bad = |e| dir.bad_entry("readdir", &buffer, e);
+        for entry in dir::entries(&self.block, &dir.fmt).map_err(bad)? {
+            let entry = entry.map_err(bad)?;
+            let at = start.saturating_add(entry.offset as u64);
+            if at < out.pos() {
+                continue;
+            }
+            // What the reader is told of as the place of this entry.
+            out.set_pos(at);
+            if entry.ino != 0 {
+                if !out.emit(entry.name, entry.ino.into(), entry_type(entry.file_type)) {
+                    return Ok(false);
+                }
+                self.any = true;
+            }
+            out.set_pos(at.saturating_add(entry.rec_len as u64).min(next));
+        }
+        Ok(true)
+    }
+
+    /// Takes a copy of a block.
+    fn copy(&mut self, buffer: &BufferHead) -> Result {
+        if self.block.is_empty() {
+            self.block.resize(buffer.size(), 0, GFP_KERNEL)?;
+        }
+        buffer.read(|b| {
+            for (to, from) in self.block.iter_mut().zip(b) {
+                *to = *from;
+            }
+        });
+        Ok(())
+    }
+
+    /// Moves the position over a hole that begins at block `from` and ends at byte `end`.
+    fn skip_hole(&self, out: &mut DirEmitter<'_>, from: u32, end: u64) {
+        let ino = self.dir.inode().ino();
+        report::warning(
+            self.dir.sb(),
+            "readdir",
+            fmt!("inode #{ino}: directory contains a hole at block {from}"),
+        );
+        out.set_pos(end);
+    }
+}
+
+/// The type of an entry, as the VFS has it.
+fn entry_type(file_type: u8) -> EntryType {
+    match file_type {
+        dir::FT_REG => EntryType::Reg,
+        dir::FT_DIR => EntryType::Dir,
+        dir::FT_CHAR => EntryType::Chr,
+        dir::FT_BLOCK => EntryType::Blk,
+        dir::FT_FIFO => EntryType::Fifo,
+        dir::FT_SOCK => EntryType::Sock,
+        dir::FT_LINK => EntryType::Lnk,
+        _ => EntryType::Unknown,
+    }
+}
