@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The journal as the filesystem sees it: loading it, handles and their credits, commits.
+//! The journal as the filesystem sees it: loading it, handles, commits. Credits are counted where
+//! the blocks are: in `map`, `dir` and `inode`.
 //!
 //! A handle is started on the volume, not on the journal: it is refused when the volume takes no
 //! more changes, and what goes wrong under it is reported and stops the volume. Behaviour:
@@ -24,31 +25,14 @@ use kernel::{prelude::*, sync::atomic::ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// Anything else (`EXT4_HT_MISC`).
-    Misc = 0,
     /// An inode's own fields (`EXT4_HT_INODE`).
     Inode = 1,
     /// Mapping in write-back (`EXT4_HT_WRITE_PAGE`).
     WritePage = 2,
-    /// Mapping for anybody else (`EXT4_HT_MAP_BLOCKS`).
-    MapBlocks = 3,
     /// A directory and what is created in it (`EXT4_HT_DIR`).
     Dir = 4,
     /// Unwritten to written (`EXT4_HT_EXT_CONVERT`).
     ExtentConvert = 11,
-}
-
-/// How many blocks an operation may change. What changes an extent tree is counted in `map`.
-pub(crate) mod credits {
-    /// An inode: its block in the inode table.
-    pub(crate) const INODE: u32 = 1;
-
-    /// One inode more or less: the group's inode bitmap and descriptor, and the inode's block.
-    pub(crate) const INODE_ALLOCATION: u32 = 3;
-
-    /// A name added to a directory without growing its tree of extents: a leaf, and what splits on
-    /// the way to it in an index of any depth (`EXT4_INDEX_EXTRA_TRANS_BLOCKS`).
-    pub(crate) const DIR_ENTRY: u32 = 12;
 }
 
 /// Longest time, in microseconds, that a synchronous handle waits for company
@@ -73,11 +57,6 @@ impl<'a> Deref for Handle<'a> {
 }
 
 impl<'a> Handle<'a> {
-    /// The volume.
-    pub(crate) fn sb(&self) -> &'a Sb {
-        self.sb
-    }
-
     /// Takes an error of the journal. A change may be in memory and in no transaction, so the
     /// volume stops, whatever `errors=` says.
     fn failed(&self, function: &str, block: u64, e: Error) -> Error {
@@ -122,20 +101,6 @@ impl<'a> Handle<'a> {
             .map_err(|e| self.failed("journal_create", block, e))?;
         made.0.set_verified();
         Ok(made)
-    }
-
-    /// Makes sure that `credits` more blocks can be changed, without leaving the transaction.
-    ///
-    /// # Errors
-    ///
-    /// `ENOSPC` if the transaction is full; `EROFS` if the handle is aborted.
-    pub(crate) fn ensure(&self, credits: u32) -> Result {
-        let missing = credits.saturating_sub(self.inner.credits_left());
-        if missing == 0 || self.inner.extend(missing, 0)? {
-            Ok(())
-        } else {
-            Err(ENOSPC)
-        }
     }
 
     /// Ends the handle; waits for the commit if it was made synchronous.
