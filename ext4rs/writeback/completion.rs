@@ -10,10 +10,11 @@ use crate::{
     map, report,
     volume::{Ext4, Sb},
 };
+use core::{iter::Peekable, ops::Range};
 use ext4rs_vfs::{
     jbd2::ReservedHandle,
     log::Level,
-    writeback::{WindowOps, Written},
+    writeback::{Ranges, WindowOps, Written},
 };
 use kernel::{prelude::*, workqueue::Queue};
 
@@ -57,29 +58,46 @@ impl WindowOps for Ext4 {
 /// The handle is a reserved one (rule 6): it does not wait for room in the log, which may be full
 /// of transactions that wait for this very write-back. It is never restarted, and metadata blocks
 /// that the tree of extents needs come from the completion pool. If the device failed midway there
-/// may be more ranges than credits were reserved for: then the rest counts as failed.
+/// may be more runs than credits were reserved for: then the rest counts as failed.
 fn convert(inode: &Inode, reserved: ReservedHandle, written: &Written) -> Result {
-    let sb = inode.super_block();
-    let mut ranges = written.ranges().peekable();
-    if ranges.peek().is_none() {
+    let Some(end) = written.ranges().last().map(|range| range.end) else {
+        // Nothing of it reached the device.
         return Ok(());
-    }
+    };
+    let sb = inode.super_block();
     let need = map::credits_convert(inode).saturating_add(inode::CREDITS_DIRTY);
     let handle = journal::start_reserved(sb, reserved, Kind::ExtentConvert)?;
-    let mut end = 0;
-    for range in ranges {
-        if end != 0 && handle.credits_left() < need {
+    let mut done = 0u64;
+    let mut ranges = written.ranges().peekable();
+    while let Some(run) = next_run(inode, &mut ranges)? {
+        if done > 0 && handle.credits_left() < need {
             return Err(EIO);
         }
-        let blocks = blocks_over(inode, range.start, range.end)?;
-        let len = blocks.end.saturating_sub(blocks.start);
-        map::convert(&handle, inode, blocks.start, len)?;
-        sb.data().writeback.counters.conversions.add(1);
-        end = range.end;
+        map::convert(&handle, inode, run.start, run.end.saturating_sub(run.start))?;
+        done = done.saturating_add(1);
     }
+    sb.data().writeback.counters.conversions.add(done);
     raise_disk_size(inode, end);
     inode::mark_dirty(&handle, inode)?;
     handle.stop()
+}
+
+/// The next run of blocks in what was written. A range that was sent when the file ended within a
+/// block ends there; what was sent when it had grown goes on at the next block.
+fn next_run(inode: &Inode, ranges: &mut Peekable<Ranges<'_>>) -> Result<Option<Range<u32>>> {
+    let Some(first) = ranges.next() else {
+        return Ok(None);
+    };
+    let mut run = blocks_over(inode, first.start, first.end)?;
+    while let Some(next) = ranges.peek() {
+        let next = blocks_over(inode, next.start, next.end)?;
+        if next.start > run.end {
+            break;
+        }
+        run.end = next.end.max(run.end);
+        ranges.next();
+    }
+    Ok(Some(run))
 }
 
 /// Raises the size on disk over the data that ends at byte `end`, to the file's size or the end of

@@ -233,7 +233,7 @@ impl<'a> Pass<'a> {
     /// Step 1: allocates the run of waiting blocks from `from` on, as far as it goes and may be
     /// mapped now, and opens a window over it.
     fn map_run(&mut self, from: u32, index: u64, last: u64) -> Result {
-        let end = self.clip(from, index, last)?;
+        let end = self.clip(from, index, last);
         let (handle, reserved) = self.start_handle(map::credits_map(self.inode))?;
         let vol = self.inode.super_block().data();
         let mapped = map::map_delalloc_run(&handle, self.inode, from, end, cap(vol))?;
@@ -249,9 +249,10 @@ impl<'a> Pass<'a> {
     }
 
     /// Up to which block step 1 may go from block `from`, which is in the folio at `index`: to the
-    /// end of the file, of the range (`last`, in pages), of the budget, and the cap. The last three
-    /// are moved to where a folio of any size ends, so that no folio stays half mapped (rule 3).
-    fn clip(&mut self, from: u32, index: u64, last: u64) -> Result<u32> {
+    /// end of the range (`last`, in pages), of the budget, and the cap. All are moved to where a
+    /// folio of any size ends, so that no folio stays half mapped (rule 3). The end of the file is
+    /// seen to where it cannot move, under the mapping lock.
+    fn clip(&mut self, from: u32, index: u64, last: u64) -> u32 {
         let vol = self.inode.super_block().data();
         let folio = u64::from(folio_blocks(vol));
         let budget = u64::try_from(self.submitter.control().budget()).unwrap_or(0);
@@ -263,9 +264,7 @@ impl<'a> Pass<'a> {
             .unwrap_or(u64::MAX);
         let capped = u64::from(from).saturating_add(cap(vol).into());
         let capped = capped.saturating_sub(capped.checked_rem(folio).unwrap_or(0));
-        let eof = blocks_over(self.inode, 0, self.inode.size())?.end;
-        let end = wanted.min(capped);
-        Ok(u32::try_from(end).map_or(eof, |end| end.min(eof)))
+        u32::try_from(wanted.min(capped)).unwrap_or(u32::MAX)
     }
 
     /// Starts a handle, and reserves what the end of a window needs. Nothing is open afterwards but

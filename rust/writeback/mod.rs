@@ -18,6 +18,6 @@ mod submitter;
 mod window;
 
 pub use self::control::Control;
-pub use self::ends::Written;
+pub use self::ends::{Ranges, Written};
 pub use self::submitter::{Counts, Sent, Submitter, WritebackOps};
 pub use self::window::WindowOps;
