@@ -7,7 +7,9 @@
 mod access;
 mod args;
 mod behave;
+mod cycles;
 mod foreign;
+mod kernel;
 mod manifest;
 mod many;
 mod readback;
@@ -15,8 +17,10 @@ mod refused;
 mod report;
 mod rng;
 mod sys;
+mod trace;
 mod tree;
 mod why;
+mod writeback;
 
 use args::Args;
 use std::io::Write;
@@ -37,6 +41,8 @@ many DIR --seed N --count N                                         make many na
 find DIR (the same)                                                 find and list them
 readback DIR                                                        read files in every way
 refused DIR [--allowed] [--prefix P] [--only NAME]                  try what is not built yet
+writeback DEV DIR --fs F --options O --mib N [--own] [--lazy] ...   measure write-back
+cycles DEV DIR --fs F --module FILE                                 load and unload it
 behave DIR [--prefix P] [--only NAME]                               test what programs rely on
 ";
 
@@ -87,6 +93,8 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
             refused::run(&args.path(0)?, args.has("allowed"), &mut report);
             report.finish()
         }
+        "writeback" => write_back(args),
+        "cycles" => cycles(args),
         "behave" => {
             let mut report = report(args);
             behave::run(&args.path(0)?, &mut report)?;
@@ -98,6 +106,39 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
 
 fn report(args: &Args) -> report::Report {
     report::Report::new(args.text("prefix", ""), args.text("only", ""))
+}
+
+fn write_back(args: &Args) -> Result<(), Why> {
+    let (dev, dir) = (args.path(0)?, args.path(1)?);
+    let bench = writeback::Bench {
+        dev: &dev,
+        dir: &dir,
+        fs: args.text("fs", "ext4rs"),
+        options: args.text("options", ""),
+        own: args.has("own"),
+    };
+    let mib = args.number("mib", 256)?;
+    let mut report = report(args);
+    writeback::large_file(&bench, mib, &mut report)?;
+    if args.has("lazy") {
+        writeback::over_and_over(&bench, &mut report)?;
+    }
+    writeback::background(&bench, mib / 2, &mut report)?;
+    report.finish()
+}
+
+fn cycles(args: &Args) -> Result<(), Why> {
+    let (dev, dir) = (args.path(0)?, args.path(1)?);
+    let module = std::path::Path::new(args.text("module", ""));
+    let cycles = cycles::Cycles {
+        module: (!module.as_os_str().is_empty()).then_some(module),
+        fs: args.text("fs", "ext4rs"),
+        dev: &dev,
+        dir: &dir,
+    };
+    let mut report = report(args);
+    cycles.run(&mut report)?;
+    report.finish()
 }
 
 fn params(args: &Args) -> Result<tree::Params, Why> {
@@ -130,7 +171,9 @@ fn populate(args: &Args) -> Result<(), Why> {
 
 /// Writes 0xa5 over the first bytes of a device, all of it if no number is given.
 fn fill(args: &Args) -> Result<(), Why> {
-    let device = std::fs::OpenOptions::new().write(true).open(args.path(0)?)?;
+    let device = std::fs::OpenOptions::new()
+        .write(true)
+        .open(args.path(0)?)?;
     let size = sys::volume::device_size(&device)?;
     let mut left = match args.bytes("bytes", "0")? {
         0 => size,

@@ -23,7 +23,7 @@ impl Report {
         }
     }
 
-    /// Runs one test and prints `ok NAME` or `not ok NAME why`.
+    /// Runs one test and prints `ok NAME` or `not ok NAME: why`.
     pub fn test(&mut self, name: &str, test: impl FnOnce() -> Result<(), Why>) {
         if !name.contains(&self.only) {
             return;
@@ -35,7 +35,7 @@ impl Report {
             Ok(()) => println!("ok {}{name} # {seconds:.1} s", self.prefix),
             Err(why) => {
                 self.failed += 1;
-                println!("not ok {}{name} {why}", self.prefix);
+                println!("not ok {}{name}: {why}", self.prefix);
             }
         }
     }

@@ -248,7 +248,9 @@ fn time(rng: &mut Rng) -> Time {
         (1 << 31, 1),
         ((1 << 32) - 1, 500_000_000),
         (1 << 32, 0),
-        ((1 << 34) - 1 - (1 << 31), 999_999_999),
+        // At the very last second (and the first) the kernel keeps no nanoseconds.
+        ((1 << 34) - 1 - (1 << 31), 0),
+        ((1 << 34) - 2 - (1 << 31), 999_999_999),
     ];
     let (seconds, nanos) = if rng.chance(30) {
         rng.pick(&edges)

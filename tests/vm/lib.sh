@@ -7,20 +7,16 @@
 #   GUEST_TOOL  path of the program in tests/guest
 #   FS          the filesystem under test: ext4rs, or ext4 to prove the test itself
 #
-# A test prints `ok NAME` or `not ok NAME why` for everything it finds out.
+# A test prints `ok NAME` or `not ok NAME: why` for everything it finds out.
 set -u
 : "${FS:=ext4rs}" "${MODULE:=}"
 tool=${GUEST_TOOL:?}
 dir=/mnt
 scratch=$(mktemp -d)
-failed=0
 
 ok() { printf 'ok %s\n' "$*"; }
 
-not_ok() {
-	failed=$((failed + 1))
-	printf 'not ok %s\n' "$*"
-}
+not_ok() { printf 'not ok %s: %s\n' "$1" "${2:-}"; }
 
 # check NAME COMMAND...: ok where the command succeeds; else its output and its last line as the
 # reason.
@@ -32,14 +28,19 @@ check() {
 		ok "$name # $((SECONDS - start)) s"
 	else
 		sed 's/^#* */# /' "$scratch/output" | tail -n 20
-		not_ok "$name $(tail -n 1 "$scratch/output")"
+		not_ok "$name" "$(tail -n 1 "$scratch/output")"
 		return 1
 	fi
 }
 
 # cases COMMAND...: a command that prints ok lines of its own.
 cases() {
-	"$@" || failed=$((failed + 1))
+	local status
+	"$@" | tee "$scratch/cases"
+	status=${PIPESTATUS[0]}
+	if [ "$status" != 0 ] && ! grep -q '^not ok' "$scratch/cases"; then
+		not_ok "$2" "status $status: $(tail -n 1 "$scratch/cases")"
+	fi
 }
 
 # same NAME FILE FILE: ok where both files hold the same lines.
@@ -49,22 +50,18 @@ same() {
 		ok "$name # $(wc -l <"$2") lines"
 	else
 		diff "$2" "$3" | cut -c 1-400 | head -n 12 | sed 's/^/# /'
-		not_ok "$name $(diff "$2" "$3" | grep -c '^[<>]') lines differ ($(wc -l <"$2") lines in all)"
+		not_ok "$name" "$(diff "$2" "$3" | grep -c '^[<>]') lines differ ($(wc -l <"$2") lines in all)"
 	fi
 }
 
 is_ext4rs() { [ "$FS" = ext4rs ]; }
 
-load() {
-	if is_ext4rs && ! grep -q '^ext4rs ' /proc/modules; then insmod "$MODULE"; fi
-}
-
 # fresh DEVICE MKE2FS-OPTION...: a new volume with default features.
 fresh() {
 	local device=$1
 	shift
-	mke2fs -q -F -t ext4 "$@" "$device" || {
-		not_ok "mke2fs on $device with $*"
+	mke2fs -q -F -t ext4 "$@" "$device" >/dev/null || {
+		not_ok mke2fs "on $device with $*"
 		exit 1
 	}
 }
@@ -72,8 +69,8 @@ fresh() {
 # up DEVICE [OPTIONS [FILESYSTEM]]: mounts it on $dir.
 up() {
 	mount -t "${3:-$FS}" -o "${2:-rw}" "$1" "$dir" || {
-		not_ok "mount of $1 as ${3:-$FS} with ${2:-rw}"
-		dmesg | tail -n 5
+		dmesg | tail -n 5 | sed 's/^/# /'
+		not_ok mount "of $1 as ${3:-$FS} with ${2:-rw}"
 		exit 1
 	}
 }
@@ -84,7 +81,7 @@ fsck() { check "$1-fsck" e2fsck -fn "$2"; }
 # down NAME DEVICE: unmounts and checks it.
 down() {
 	umount "$dir" || {
-		not_ok "$1-umount"
+		not_ok "$1-umount" failed
 		exit 1
 	}
 	fsck "$1" "$2"
@@ -97,8 +94,5 @@ said() { since_mark | grep -E -q -- "$1"; }
 
 finish() {
 	rm -rf "$scratch"
-	[ "$failed" = 0 ]
-	exit
+	exit 0
 }
-
-load

@@ -1,0 +1,26 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#: mem=2G disks=1G timeout=200
+#
+# The write-back path: allocations, requests and pages, counted.
+. "$(dirname "$0")/lib.sh"
+
+own=$(if is_ext4rs; then echo --own; fi)
+
+# round NAME BLOCK-SIZE MIB OPTIONS MORE...
+round() {
+	fresh /dev/vdb -b "$2" -E lazy_itable_init=0
+	cases "$tool" writeback /dev/vdb $dir --fs "$FS" --options "$4" --mib "$3" --prefix "$1/" \
+		$own "${@:5}"
+	fsck "$1" /dev/vdb
+}
+
+# --lazy: nothing but fsync may send data. Without delayed allocation and with ordered data, each
+# commit of the journal does.
+round writeback-4k 4096 256 "" --lazy
+round writeback-1k 1024 64 "" --lazy
+round writeback-ordered 4096 64 dioread_lock --lazy
+# ext4 turns dioread_nolock off here.
+round writeback-nodelalloc 4096 64 nodelalloc,dioread_nolock $(if is_ext4rs; then echo --lazy; fi)
+round writeback-nodelalloc-ordered 4096 64 nodelalloc,dioread_lock
+finish
