@@ -5,12 +5,9 @@
 //! C headers: [`include/linux/mm.h`](srctree/include/linux/mm.h),
 //! [`include/linux/pagemap.h`](srctree/include/linux/pagemap.h)
 
-use crate::{bindings, fs::FileSystem, mapping::Mapping, writeback::Control};
+use crate::{bindings, fs::FileSystem, mapping::Mapping};
 use core::{marker::PhantomData, ops::Deref, ptr::NonNull};
-use kernel::{
-    sync::aref::{ARef, AlwaysRefCounted},
-    types::Opaque,
-};
+use kernel::{sync::aref::AlwaysRefCounted, types::Opaque};
 
 /// The size in bytes of one page, the unit of a folio's index.
 pub const PAGE_SIZE: u64 = kernel::page::PAGE_SIZE as u64;
@@ -171,11 +168,6 @@ impl LockedFolio<'_> {
         // SAFETY: The folio is locked, in this page cache, and not under write-back.
         unsafe { bindings::generic_error_remove_folio(mapping.as_ptr(), self.as_ptr()) };
     }
-
-    /// Counts the folio as skipped in `control`: it stays dirty, and the inode is tried again.
-    pub fn skip(&self, control: &mut Control) {
-        control.add_skipped(self.nr_pages());
-    }
 }
 
 impl Deref for LockedFolio<'_> {
@@ -243,6 +235,3 @@ impl Drop for FolioBatch {
         }
     }
 }
-
-/// A reference to a folio that outlives a [`FolioBatch`].
-pub type FolioRef = ARef<Folio>;

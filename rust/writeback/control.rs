@@ -76,11 +76,4 @@ impl Control {
         let raw = self.raw_mut();
         raw.nr_to_write = raw.nr_to_write.saturating_sub(pages);
     }
-
-    /// Counts pages that were found dirty and not written; the inode is then tried again.
-    pub(crate) fn add_skipped(&mut self, pages: u64) {
-        let pages = isize::try_from(pages).unwrap_or(isize::MAX);
-        let raw = self.raw_mut();
-        raw.pages_skipped = raw.pages_skipped.saturating_add(pages);
-    }
 }

@@ -124,11 +124,6 @@ impl<'a, T: WindowOps, W: WritebackOps<T>> Submitter<'a, T, W> {
         Ok(())
     }
 
-    /// Whether a window is open.
-    pub fn has_window(&self) -> bool {
-        self.window.is_some()
-    }
-
     /// Sends the open bio and closes the window, if one is open. If nothing was sent in it, its
     /// payload is dropped.
     pub fn close_window(&mut self) -> Result {
