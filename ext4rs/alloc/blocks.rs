@@ -16,7 +16,7 @@
 //! bitmaps of few groups; only the last resort reads them all.
 
 use super::{
-    buddy::{self, Found, Span, Wish},
+    buddy::{self, Span, Wish},
     groups::{self, Bitmap, Which},
     orlov::ring,
     space::{self, Depth},
@@ -339,20 +339,26 @@ impl<'a> Search<'a> {
     fn visit(&self, number: u32, turn: &mut Turn) -> Result<Tried> {
         let group = groups::get(self.vol, number)?;
         let longest = group.longest_run.load(Relaxed);
-        if longest < turn.need || longest == 0 {
-            return Ok(Tried::AtMost(longest));
+        let passed = Ok(Tried::AtMost(longest));
+        if longest == 0 {
+            return passed;
         }
-        if self.keeps_off(number, turn) && number != self.goal_group {
-            return Ok(Tried::AtMost(longest));
+        let unfit = longest < turn.need || self.keeps_off(number, turn);
+        if number == self.goal_group {
+            // To go on where the file ends less will do.
+            return self.enter(group, number, turn, unfit);
         }
-        if !group.seen.load(Relaxed) && number != self.goal_group {
+        if unfit {
+            return passed;
+        }
+        if !group.seen.load(Relaxed) {
             if turn.reads == 0 && turn.need > 1 {
                 // What it has is not known, so it counts for nothing.
                 return Ok(Tried::AtMost(0));
             }
             turn.reads = turn.reads.saturating_sub(1);
         }
-        self.enter(group, number, turn)
+        self.enter(group, number, turn, false)
     }
 
     /// Whether the turn leaves the group to metadata. A file that has got there all the same may
@@ -365,8 +371,8 @@ impl<'a> Search<'a> {
             && number.checked_rem(per_flex) == Some(0)
     }
 
-    /// Looks into a group, and takes what is good enough.
-    fn enter(&self, group: &Group, number: u32, turn: &Turn) -> Result<Tried> {
+    /// Looks into a group, or only at the goal in it, and takes what is good enough.
+    fn enter(&self, group: &Group, number: u32, turn: &Turn, only_goal: bool) -> Result<Tried> {
         let mut state = group.lock.lock();
         if state.blocks_corrupt {
             return Ok(Tried::AtMost(0));
@@ -395,32 +401,33 @@ impl<'a> Search<'a> {
             stay: LARGE_REQUEST
                 .checked_div(self.vol.geo.block_size)
                 .unwrap_or(0),
-            only_goal: self.keeps_off(number, turn),
+            only_goal,
         };
         let blocks = self.vol.geo.blocks_in_group(number);
         let owner = self.owner();
-        match map.read(|bytes| buddy::find(bytes, blocks, &wish, windows, owner)) {
-            Found::Longest(len) => {
-                group.longest_run.store(len, Relaxed);
-                Ok(Tried::AtMost(len))
-            }
-            Found::Span { span, room } => {
-                write(self.handle, self.sb, number, &desc, map, span, true)?;
-                let free = desc.free_clusters.saturating_sub(span.len);
-                group.free.store(free, Relaxed);
-                let longest = group.longest_run.load(Relaxed).min(free);
+        let Some(found) = map.read(|bytes| buddy::find(bytes, blocks, &wish, windows, owner))
+        else {
+            if !only_goal {
+                let longest = map.read(|bytes| buddy::longest(bytes, blocks));
                 group.longest_run.store(longest, Relaxed);
-                if let Some(owner) = owner {
-                    let until = span.start.saturating_add(room);
-                    state.windows.taken(owner, span.start, span.end(), until);
-                }
-                let first = self.vol.geo.group_first_block(number);
-                Ok(Tried::Got(Run {
-                    start: first.checked_add(u64::from(span.start)).ok_or(EINVAL)?,
-                    len: span.len,
-                }))
             }
+            return Ok(Tried::AtMost(group.longest_run.load(Relaxed)));
+        };
+        let span = found.span;
+        write(self.handle, self.sb, number, &desc, map, span, true)?;
+        let free = desc.free_clusters.saturating_sub(span.len);
+        group.free.store(free, Relaxed);
+        let longest = group.longest_run.load(Relaxed).min(free);
+        group.longest_run.store(longest, Relaxed);
+        if let Some(owner) = owner {
+            let until = span.start.saturating_add(found.room);
+            state.windows.taken(owner, span.start, span.end(), until);
         }
+        let first = self.vol.geo.group_first_block(number);
+        Ok(Tried::Got(Run {
+            start: first.checked_add(u64::from(span.start)).ok_or(EINVAL)?,
+            len: span.len,
+        }))
     }
 
     /// Who has windows: regular files, for their data.

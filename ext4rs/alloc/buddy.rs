@@ -50,19 +50,14 @@ pub(super) struct Wish {
     pub(super) only_goal: bool,
 }
 
-/// What the search gave.
+/// What the search found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) struct Found {
     /// Free blocks that fulfil the wish.
-    Span {
-        /// The blocks.
-        span: Span,
-        /// The blocks from the start of the span that are as free, at most [`Wish::room`] or the
-        /// span's own.
-        room: u32,
-    },
-    /// There are none. The longest free run of the group has this length, windows not considered.
-    Longest(u32),
+    pub(super) span: Span,
+    /// The blocks from the start of the span that are as free: at least the span's own, at most
+    /// [`Wish::room`] or [`Wish::want`].
+    pub(super) room: u32,
 }
 
 /// Looks for what `wish` asks for among the first `end` blocks of `map`, outside the `windows` of
@@ -73,15 +68,17 @@ pub(super) fn find(
     wish: &Wish,
     windows: Option<&Windows>,
     owner: Option<u32>,
-) -> Found {
+) -> Option<Found> {
     let cut = cutter(windows, owner);
     let room = wish.room.max(wish.want);
-    let found = |hole: Span| Found::Span {
-        span: Span {
-            len: hole.len.min(wish.want),
-            ..hole
-        },
-        room: hole.len,
+    let found = |hole: Span| {
+        Some(Found {
+            span: Span {
+                len: hole.len.min(wish.want),
+                ..hole
+            },
+            room: hole.len,
+        })
     };
     let goal = if wish.goal < end { wish.goal } else { 0 };
     if let Some(hole) = at(map, end, goal, room, cut) {
@@ -91,7 +88,7 @@ pub(super) fn find(
         }
     }
     if wish.only_goal {
-        return Found::Longest(longest(map, end));
+        return None;
     }
     let after = fit(map, goal, end, room, cut);
     if let Some(hole) = after.filter(|hole| hole.len >= room) {
@@ -104,10 +101,8 @@ pub(super) fn find(
         (Some(a), Some(b)) if a.len >= wish.want && b.len < room => Some(a),
         (a, b) => b.or(a),
     };
-    match best {
-        Some(hole) if hole.len >= wish.need.min(wish.want) => found(hole),
-        _ => Found::Longest(longest(map, end)),
-    }
+    best.filter(|hole| hole.len >= wish.need.min(wish.want))
+        .and_then(found)
 }
 
 /// Cuts runs for `owner`.
@@ -119,7 +114,7 @@ fn cutter<'a>(
 }
 
 /// The length of the longest free run among the first `end` blocks of `map`.
-fn longest(map: &[u8], end: u32) -> u32 {
+pub(super) fn longest(map: &[u8], end: u32) -> u32 {
     bitmap::longest_zero_run(map, 0, end).map_or(0, |(from, to)| to.saturating_sub(from))
 }
 

@@ -28,11 +28,9 @@ use ext4rs_layout::{
 use kernel::{prelude::*, sync::atomic::ordering::Relaxed};
 
 /// Credits that one [`allocate`] takes: inode bitmap, descriptor, block bitmap and the block of the
-/// inode table, which the inode itself then has for nothing.
+/// inode table, which the inode itself then has for nothing. An [`undo`] in the same handle takes
+/// none.
 pub(crate) const CREDITS: u32 = groups::CREDITS + 2;
-
-/// Credits that one [`undo`] takes; in the handle of its [`allocate`], none.
-pub(crate) const CREDITS_UNDO: u32 = groups::CREDITS;
 
 /// A new inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

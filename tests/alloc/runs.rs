@@ -2,7 +2,7 @@
 
 //! The search in one group.
 
-use super::buddy::{find, Found, Span, Wish};
+use super::buddy::{find, longest, Found, Span, Wish};
 use super::windows::{Cut, Windows};
 use super::{fragmented, Rng};
 use ext4rs_layout::bitmap;
@@ -121,7 +121,7 @@ fn what_is_found_is_free_and_good_enough() {
         let goal = if wish.goal < END { wish.goal } else { 0 };
         let here = free[goal as usize..].iter().take_while(|ok| **ok).count() as u32;
         match find(&map, END, &wish, Some(&windows), owner) {
-            Found::Span { span, room } => {
+            Some(Found { span, room }) => {
                 assert!(span.len > 0 && span.len <= want && span.end() <= END);
                 assert!((span.start..span.end()).all(|b| free[b as usize]));
                 let most = wish.room.max(want);
@@ -142,11 +142,11 @@ fn what_is_found_is_free_and_good_enough() {
                     assert!(here.min(want) < wish.stay.min(want) || here == 0);
                 }
             }
-            Found::Longest(len) => {
+            None => {
                 nothing += 1;
                 let all = allowed(&map, &[], None);
-                let longest = runs(&all).iter().map(|r| r.1 - r.0).max().unwrap_or(0);
-                assert_eq!(len, longest);
+                let most = runs(&all).iter().map(|r| r.1 - r.0).max();
+                assert_eq!(longest(&map, END), most.unwrap_or(0));
                 assert!(best < wish.need || wish.only_goal);
                 assert!(here == 0 || here.min(want) < wish.stay.min(want));
             }
@@ -170,12 +170,9 @@ fn the_order_of_preference() {
         stay: 20,
         only_goal: false,
     };
-    let start = |wish: &Wish| match find(&map, END, wish, None, None) {
-        Found::Span {
-            span: Span { start, len },
-            ..
-        } => Some((start, len)),
-        Found::Longest(_) => None,
+    let start = |wish: &Wish| {
+        let Span { start, len } = find(&map, END, wish, None, None)?.span;
+        Some((start, len))
     };
     assert_eq!(start(&wish), Some((300, 20)));
     assert_eq!(start(&Wish { goal: 310, ..wish }), Some((310, 20)));

@@ -38,13 +38,9 @@ impl Group {
             only_goal: false,
         };
         let owner = file as u32 + 1;
-        let mut found = find(&self.map, END, &wish, Some(&self.windows), Some(owner));
-        if let Found::Longest(_) = found {
-            found = find(&self.map, END, &wish, None, Some(owner));
-        }
-        let Found::Span { span, room } = found else {
-            panic!("no room for {want}: {found:?}");
-        };
+        let Found { span, room } = find(&self.map, END, &wish, Some(&self.windows), Some(owner))
+            .or_else(|| find(&self.map, END, &wish, None, Some(owner)))
+            .expect("no room");
         assert!(bitmap::all_zero(&self.map, span.start, span.end()));
         bitmap::set_range(&mut self.map, span.start, span.end());
         self.windows
