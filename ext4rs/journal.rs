@@ -19,7 +19,10 @@ use ext4rs_vfs::{
     jbd2::{self, Features, Journal, OrderedData, Params, ReservedHandle, Tid},
     log::Level,
 };
-use kernel::{prelude::*, sync::atomic::ordering};
+use kernel::{
+    prelude::*,
+    sync::{aref::ARef, atomic::ordering},
+};
 
 /// What a handle is for, as jbd2's trace events show it (`EXT4_HT_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,11 +270,9 @@ pub(crate) fn apply_options(sb: &Sb) {
 }
 
 /// The inode that holds the journal.
-fn journal_inode(sb: &Sb) -> Result<kernel::sync::aref::ARef<Inode>> {
-    inode::iget_internal(sb, sb.data().disk.journal_inum).map_err(|e| {
-        report::message(sb, Level::Err, fmt!("no journal found"));
-        e
-    })
+fn journal_inode(sb: &Sb) -> Result<ARef<Inode>> {
+    inode::iget_internal(sb, sb.data().disk.journal_inum)
+        .inspect_err(|_| report::message(sb, Level::Err, fmt!("no journal found")))
 }
 
 /// Loads the journal, while the volume is being mounted, and replays it if `needs_recovery`. The
