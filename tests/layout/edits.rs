@@ -84,7 +84,9 @@ fn take_inode(volume: &mut Volume, directory: bool) -> u32 {
     for g in 0..geo.groups_count {
         let mut gd = volume.groups[g as usize];
         let mut map = volume.inode_bitmap(g);
-        let Some(bit) = bitmap::find_next_zero(&map, 0, geo.inodes_per_group) else { continue };
+        let Some(bit) = bitmap::find_next_zero(&map, 0, geo.inodes_per_group) else {
+            continue;
+        };
         assert!(!bitmap::set(&mut map, bit));
         volume.write_block(gd.inode_bitmap, &map);
         gd.flags &= !group::INODE_UNINIT;
@@ -116,7 +118,10 @@ fn link_until_full(image: &Image, volume: &mut Volume) {
         loop {
             let mut name = format!("{:x}", names.len()).into_bytes();
             name.resize_with(len, || b'g' + rng.below(20) as u8);
-            if dir::insert(&mut bytes, &name, target, dir::FT_REG, &volume.dirs).unwrap().is_none() {
+            if dir::insert(&mut bytes, &name, target, dir::FT_REG, &volume.dirs)
+                .unwrap()
+                .is_none()
+            {
                 break;
             }
             let found = dir::find(&bytes, &name, &volume.dirs).unwrap().unwrap();
@@ -147,8 +152,12 @@ fn link_by_index(image: &Image, volume: &mut Volume) {
     let block = |lblk: u32| map[lblk as usize].unwrap();
     let root_bytes = volume.block(block(0));
     let (root, top) = htree::root(&root_bytes, false, &volume.dirs).unwrap();
-    let hasher =
-        Hasher::new(root.hash_version, volume.sb.hash_unsigned(), volume.sb.hash_seed).unwrap();
+    let hasher = Hasher::new(
+        root.hash_version,
+        volume.sb.hash_unsigned(),
+        volume.sb.hash_seed,
+    )
+    .unwrap();
     let mut added = 0;
     for i in 0..200u32 {
         let name = format!("by-index-{i}");
@@ -160,7 +169,13 @@ fn link_by_index(image: &Image, volume: &mut Volume) {
             lblk = node.block(node.search(major)).unwrap();
         }
         let mut leaf = volume.block(block(lblk));
-        let put = dir::insert(&mut leaf, name.as_bytes(), target, dir::FT_REG, &volume.dirs);
+        let put = dir::insert(
+            &mut leaf,
+            name.as_bytes(),
+            target,
+            dir::FT_REG,
+            &volume.dirs,
+        );
         if put.unwrap().is_some() {
             let seed = volume.inode_seed(parent);
             dir::update_checksum(&mut leaf, &volume.dirs, seed).unwrap();
@@ -178,7 +193,10 @@ fn link_by_index(image: &Image, volume: &mut Volume) {
 /// Makes a directory, a file and a device, the way that the filesystem does.
 fn make_inodes(image: &Image, volume: &mut Volume) {
     let parent = inode::ROOT_INO;
-    let now = Time { sec: 1 << 32, nsec: 123_456_789 };
+    let now = Time {
+        sec: 1 << 32,
+        nsec: 123_456_789,
+    };
     let extra = volume.geo.want_extra_isize as u16;
     let sectors = 1u64 << (volume.geo.block_bits + volume.geo.cluster_bits - 9);
     let add = |volume: &mut Volume, name: &str, edit: &dyn Fn(&mut Inode), data: bool| {
@@ -190,8 +208,16 @@ fn make_inodes(image: &Image, volume: &mut Volume) {
         edit(&mut node);
         let block = data.then(|| take_block(volume));
         if let Some(start) = block {
-            let e = Extent { block: 0, len: 1, unwritten: false, start };
-            NodeMut::new(&mut node.i_block).unwrap().insert_extent(0, &e).unwrap();
+            let e = Extent {
+                block: 0,
+                len: 1,
+                unwritten: false,
+                start,
+            };
+            NodeMut::new(&mut node.i_block)
+                .unwrap()
+                .insert_extent(0, &e)
+                .unwrap();
             node.sectors = sectors;
             node.size = u64::from(volume.geo.block_size);
         }
@@ -212,7 +238,10 @@ fn make_inodes(image: &Image, volume: &mut Volume) {
         let read = volume.inode(ino);
         if extra == 0 {
             // No room for all of a time.
-            assert_eq!((read.links, read.size, read.i_block), (node.links, node.size, node.i_block));
+            assert_eq!(
+                (read.links, read.size, read.i_block),
+                (node.links, node.size, node.i_block)
+            );
         } else {
             assert_eq!(read, node);
         }
@@ -234,9 +263,17 @@ fn make_inodes(image: &Image, volume: &mut Volume) {
         false,
     );
     image.check();
-    let texts = debugfs(&image.path, false, &[format!("stat <{file}>"), format!("stat <{device}>")]);
+    let texts = debugfs(
+        &image.path,
+        false,
+        &[format!("stat <{file}>"), format!("stat <{device}>")],
+    );
     assert!(texts[0].contains("User: 123456"), "{}", texts[0]);
-    assert!(texts[1].contains("(New-style) Device major/minor number: 259:65536"), "{}", texts[1]);
+    assert!(
+        texts[1].contains("(New-style) Device major/minor number: 259:65536"),
+        "{}",
+        texts[1]
+    );
     assert_eq!(volume.inode(device).device(), (259, 65_536));
 }
 
@@ -254,7 +291,10 @@ fn rebuild_tree(image: &Image, volume: &mut Volume) {
     for e in extents {
         for l in e.block..e.block + e.len {
             let one = e.part(l, u64::from(l) + 1).unwrap();
-            if level.last().is_none_or(|leaf| Node::new(leaf).unwrap().is_full()) {
+            if level
+                .last()
+                .is_none_or(|leaf| Node::new(leaf).unwrap().is_full())
+            {
                 let mut leaf = vec![0x55; size];
                 NodeMut::format(&mut leaf, 0).unwrap();
                 level.push(leaf);
@@ -289,7 +329,10 @@ fn rebuild_tree(image: &Image, volume: &mut Volume) {
     image.check();
 
     // All extents merge again to one.
-    let merged = parts.iter().skip(1).try_fold(parts[0], |all, next| all.merged(next));
+    let merged = parts
+        .iter()
+        .skip(1)
+        .try_fold(parts[0], |all, next| all.merged(next));
     let merged = merged.expect("the file is in one piece");
     assert_eq!(merged.len as usize, before.len());
 }
@@ -305,7 +348,10 @@ fn store(
     *sectors += 1 << (volume.geo.block_bits - 9);
     extent::update_checksum(&mut bytes, seed).unwrap();
     volume.write_block(leaf, &bytes);
-    Index { block: Node::new(&bytes).unwrap().first_block(0).unwrap(), leaf }
+    Index {
+        block: Node::new(&bytes).unwrap().first_block(0).unwrap(),
+        leaf,
+    }
 }
 
 /// Stores the nodes of one level and makes the level above.
@@ -346,8 +392,8 @@ fn initialise(image: &Image, volume: &mut Volume) {
         group::update_inode_bitmap_csum(&inodes, &mut gd, volume.seed, &volume.geo).unwrap();
         volume.write_desc(g, gd);
     }
-    let expected = volume.group_checksum != group::GroupChecksum::None
-        && volume.geo.groups_count > 4;
+    let expected =
+        volume.group_checksum != group::GroupChecksum::None && volume.geo.groups_count > 4;
     assert!(uninitialised > 0 || !expected, "no group was uninitialised");
     image.check();
 }
@@ -374,8 +420,10 @@ fn edit_super(image: &Image, volume: &mut Volume) {
     });
     assert_eq!(volume.sb.first_error, error);
     let text = common::tool_ok("dumpe2fs", &["-h", image.path()]);
-    let text: Vec<String> =
-        text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let text: Vec<String> = text
+        .lines()
+        .map(|l| l.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
     for line in [
         "Filesystem state: clean with errors",
         "Mount count: 3",
@@ -389,7 +437,11 @@ fn edit_super(image: &Image, volume: &mut Volume) {
         "Last error inode #: 13",
         "Lifetime writes: 1024 TB",
     ] {
-        assert!(text.iter().any(|l| l == line), "no {line:?} in\n{}", text.join("\n"));
+        assert!(
+            text.iter().any(|l| l == line),
+            "no {line:?} in\n{}",
+            text.join("\n")
+        );
     }
     volume.edit_super(|sb| sb.set_state(superblock::STATE_VALID));
 }

@@ -72,14 +72,14 @@ volumes! {
 fn all(config: &Config) {
     let image = Image::filled(config);
     let volume = Volume::open(&image.path);
-    held::superblock(&image, &volume);
-    held::groups(&image, &volume);
-    held::inodes(&image, &volume);
-    held::extents(&image, &volume);
-    held::directories(&image, &volume);
-    held::contents(&volume);
-    held::index(&image, &volume);
-    held::attributes(&volume);
-    held::unchanged(&volume);
-    held::special_blocks(&volume);
+    held::groups::superblock(&image, &volume);
+    held::groups::groups(&image, &volume);
+    held::files::inodes(&image, &volume);
+    held::files::extents(&image, &volume);
+    held::names::directories(&image, &volume);
+    held::files::contents(&volume);
+    held::names::index(&image, &volume);
+    held::names::attributes(&volume);
+    held::rewrite::unchanged(&volume);
+    held::rewrite::special_blocks(&volume);
 }

@@ -18,8 +18,8 @@ fn crc32c_vectors() {
     let up: Vec<u8> = (0..32).collect();
     let down: Vec<u8> = (0..32).rev().collect();
     let read_command = [
-        0x01, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0x04, 0, 0, 0, 0,
-        0x14, 0, 0, 0, 0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0, 0,
+        0x01, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0x04, 0, 0, 0,
+        0, 0x14, 0, 0, 0, 0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0, 0,
     ];
     for (data, crc) in [
         (&[][..], 0),
@@ -64,7 +64,10 @@ fn crc_by_bits() {
             let low = slow(start & 0xffff, piece, 0xa001);
             assert_eq!(u32::from(crc16(start as u16, piece)), low);
             let cut = rng.below(piece.len() + 1);
-            assert_eq!(crc32c(crc32c(start, &piece[..cut]), &piece[cut..]), crc32c(start, piece));
+            assert_eq!(
+                crc32c(crc32c(start, &piece[..cut]), &piece[cut..]),
+                crc32c(start, piece)
+            );
         }
     }
 }
@@ -93,15 +96,71 @@ fn hash_vectors() {
         (2, false, b"abc", NONE, 0xb143_5ec4, 0x3f7e_aa0e),
         (2, true, b"abc", NONE, 0xb143_5ec4, 0x3f7e_aa0e),
         (1, false, b"", NONE, 0xefcd_ab88, 0x98ba_dcfe),
-        (1, false, b"1234567890123456789012345678901", NONE, 0xc4db_1f78, 0xea23_921b),
-        (1, false, b"12345678901234567890123456789012", NONE, 0xfa6c_c63e, 0x2f77_bd1c),
-        (1, false, b"123456789012345678901234567890123", NONE, 0xdc0c_2dec, 0x5ca2_3365),
-        (1, true, b"1234567890123456789012345678901", NONE, 0xc4db_1f78, 0xea23_921b),
-        (1, true, b"12345678901234567890123456789012", NONE, 0xfa6c_c63e, 0x2f77_bd1c),
-        (1, true, b"123456789012345678901234567890123", NONE, 0xdc0c_2dec, 0x5ca2_3365),
+        (
+            1,
+            false,
+            b"1234567890123456789012345678901",
+            NONE,
+            0xc4db_1f78,
+            0xea23_921b,
+        ),
+        (
+            1,
+            false,
+            b"12345678901234567890123456789012",
+            NONE,
+            0xfa6c_c63e,
+            0x2f77_bd1c,
+        ),
+        (
+            1,
+            false,
+            b"123456789012345678901234567890123",
+            NONE,
+            0xdc0c_2dec,
+            0x5ca2_3365,
+        ),
+        (
+            1,
+            true,
+            b"1234567890123456789012345678901",
+            NONE,
+            0xc4db_1f78,
+            0xea23_921b,
+        ),
+        (
+            1,
+            true,
+            b"12345678901234567890123456789012",
+            NONE,
+            0xfa6c_c63e,
+            0x2f77_bd1c,
+        ),
+        (
+            1,
+            true,
+            b"123456789012345678901234567890123",
+            NONE,
+            0xdc0c_2dec,
+            0x5ca2_3365,
+        ),
         (2, false, b"123456789abcdef", NONE, 0xa562_903a, 0x6174_a00f),
-        (2, false, b"1234567890abcdef", NONE, 0x8449_f258, 0x49a1_6d46),
-        (2, false, b"123456789abcdefgh", NONE, 0xf32e_c10c, 0x58ce_ae61),
+        (
+            2,
+            false,
+            b"1234567890abcdef",
+            NONE,
+            0x8449_f258,
+            0x49a1_6d46,
+        ),
+        (
+            2,
+            false,
+            b"123456789abcdefgh",
+            NONE,
+            0xf32e_c10c,
+            0x58ce_ae61,
+        ),
         (1, false, b"same-name", SOME, 0x8aeb_f604, 0x66ce_48fe),
         (1, false, HIGH, NONE, 0x8bab_0498, 0xc326_632d),
         (1, true, HIGH, NONE, 0xbc48_596e, 0xde0f_ad41),
@@ -110,8 +169,12 @@ fn hash_vectors() {
     ];
     for (version, unsigned, name, seed, major, minor) in vectors {
         let hash = Hasher::new(version, unsigned, seed).unwrap().hash(name);
-        assert_eq!((hash.major, hash.minor), (major, minor), "{version} {unsigned} {name:?}");
-        assert_eq!(hash.position(), u64::from(major) << 32 | u64::from(minor));
+        assert_eq!(
+            (hash.major, hash.minor),
+            (major, minor),
+            "{version} {unsigned} {name:?}"
+        );
+        assert_eq!(hash.position(), (u64::from(major) << 32) | u64::from(minor));
     }
     for version in 3..=255 {
         assert!(Hasher::new(version, false, NONE).is_err());
@@ -123,20 +186,38 @@ fn hash_vectors() {
 fn hashes_of_debugfs() {
     let dir = TempDir::new();
     let image = dir.path().join("image");
-    tool_ok("mke2fs", &["-q", "-F", "-t", "ext4", image.to_str().unwrap(), "1M"]);
+    tool_ok(
+        "mke2fs",
+        &["-q", "-F", "-t", "ext4", image.to_str().unwrap(), "1M"],
+    );
     let mut rng = Rng::new(11);
     let mut commands = Vec::new();
     let mut wanted = Vec::new();
     for len in 1..=255 {
-        let name: String = (0..len).map(|_| char::from(b'a' + rng.below(26) as u8)).collect();
+        let name: String = (0..len)
+            .map(|_| char::from(b'a' + rng.below(26) as u8))
+            .collect();
         for (version, algorithm) in ["legacy", "half_md4", "tea"].iter().enumerate() {
             let bytes: [u8; 16] = rng.bytes(16).try_into().unwrap();
-            let seed = [0, 4, 8, 12].map(|i| u32::from_le_bytes(bytes[i..i + 4].try_into().unwrap()));
+            let seed =
+                [0, 4, 8, 12].map(|i| u32::from_le_bytes(bytes[i..i + 4].try_into().unwrap()));
             let hex = format!("{:032x}", u128::from_be_bytes(bytes));
-            let uuid = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-");
+            let uuid = [
+                &hex[..8],
+                &hex[8..12],
+                &hex[12..16],
+                &hex[16..20],
+                &hex[20..],
+            ]
+            .join("-");
             commands.push(format!("dx_hash -h {algorithm} -s {uuid} {name}"));
-            let hash = Hasher::new(version as u8, false, seed).unwrap().hash(name.as_bytes());
-            wanted.push(format!(" is 0x{:x} (minor 0x{:x})\n", hash.major, hash.minor));
+            let hash = Hasher::new(version as u8, false, seed)
+                .unwrap()
+                .hash(name.as_bytes());
+            wanted.push(format!(
+                " is 0x{:x} (minor 0x{:x})\n",
+                hash.major, hash.minor
+            ));
         }
     }
     for (said, wanted) in debugfs(&image, false, &commands).iter().zip(wanted) {
@@ -165,7 +246,12 @@ fn hash_range() {
 /// The table of `Documentation/filesystems/ext4/inodes.rst` and the kernel's own test.
 #[test]
 fn times() {
-    let fmt = InodeFormat { inode_size: 256, block_bits: 12, huge_file: true, wide: true };
+    let fmt = InodeFormat {
+        inode_size: 256,
+        block_bits: 12,
+        huge_file: true,
+        wide: true,
+    };
     for (epoch, low, sec) in [
         (0u32, 0x8000_0000u32, -0x8000_0000i64),
         (0, 0xffff_ffff, -1),
@@ -190,11 +276,14 @@ fn times() {
             // The four times, and where their other words are.
             for (at, extra) in [(0x08, 0x8c), (0x0c, 0x84), (0x10, 0x88), (0x90, 0x94)] {
                 raw[at..at + 4].copy_from_slice(&low.to_le_bytes());
-                raw[extra..extra + 4].copy_from_slice(&(nsec << 2 | epoch).to_le_bytes());
+                raw[extra..extra + 4].copy_from_slice(&((nsec << 2) | epoch).to_le_bytes());
             }
             let node = Inode::decode(&raw, &fmt).unwrap();
             let wanted = Time { sec, nsec };
-            assert_eq!([node.atime, node.ctime, node.mtime, node.crtime], [wanted; 4]);
+            assert_eq!(
+                [node.atime, node.ctime, node.mtime, node.crtime],
+                [wanted; 4]
+            );
             let mut again = [0u8; 256];
             node.encode(&mut again, &fmt).unwrap();
             assert!(raw == again);
@@ -205,7 +294,12 @@ fn times() {
 /// An inode of 128 bytes has 32 bits for a time: others are cut to the nearest.
 #[test]
 fn old_times() {
-    let fmt = InodeFormat { inode_size: 128, block_bits: 12, huge_file: true, wide: true };
+    let fmt = InodeFormat {
+        inode_size: 128,
+        block_bits: 12,
+        huge_file: true,
+        wide: true,
+    };
     for (sec, kept) in [
         (0, 0),
         (i64::from(i32::MAX), i64::from(i32::MAX)),
@@ -245,7 +339,12 @@ fn devices() {
 /// `i_blocks` on both sides of 2^32 and 2^48 sectors.
 #[test]
 fn block_counts() {
-    let fmt = InodeFormat { inode_size: 256, block_bits: 12, huge_file: true, wide: true };
+    let fmt = InodeFormat {
+        inode_size: 256,
+        block_bits: 12,
+        huge_file: true,
+        wide: true,
+    };
     let store = |sectors: u64, fmt: &InodeFormat| {
         let mut node = Inode::new(0o100_644, Time::default(), 0, 32);
         node.sectors = sectors;
@@ -262,12 +361,18 @@ fn block_counts() {
     ] {
         let raw = store(sectors, &fmt).unwrap();
         assert_eq!(u32::from_le_bytes(raw[0x1c..0x20].try_into().unwrap()), low);
-        assert_eq!(u16::from_le_bytes(raw[0x74..0x76].try_into().unwrap()), high);
+        assert_eq!(
+            u16::from_le_bytes(raw[0x74..0x76].try_into().unwrap()),
+            high
+        );
         assert_eq!(raw[0x22] & 4 != 0, huge, "{sectors:x}");
         assert_eq!(Inode::decode(&raw, &fmt).unwrap().sectors, sectors);
     }
     assert!(store(0x8_0000_0000_0000, &fmt).is_err());
-    let small = InodeFormat { huge_file: false, ..fmt };
+    let small = InodeFormat {
+        huge_file: false,
+        ..fmt
+    };
     assert!(store(0xffff_ffff, &small).is_ok());
     assert!(store(0x1_0000_0000, &small).is_err());
 }
@@ -287,13 +392,26 @@ fn attribute_hash() {
 #[test]
 fn feature_names() {
     assert_eq!(Compat(0).to_string(), "");
-    assert_eq!(Compat(0x1404).to_string(), "has_journal fast_commit orphan_file");
+    assert_eq!(
+        Compat(0x1404).to_string(),
+        "has_journal fast_commit orphan_file"
+    );
     assert_eq!(Incompat(0x2c2).to_string(), "filetype extent 64bit flex_bg");
-    assert_eq!(RoCompat(0x1_0400).to_string(), "metadata_csum orphan_present");
+    assert_eq!(
+        RoCompat(0x1_0400).to_string(),
+        "metadata_csum orphan_present"
+    );
     assert_eq!(Compat(0x8000_0000).to_string(), "FEATURE_C31");
-    assert_eq!(Incompat(0x20_0004).to_string(), "needs_recovery FEATURE_I21");
-    assert_eq!(RoCompat(0xfffe_0000).without(RoCompat(0xfff0_0000)).to_string(),
-        "FEATURE_R17 FEATURE_R18 FEATURE_R19");
+    assert_eq!(
+        Incompat(0x20_0004).to_string(),
+        "needs_recovery FEATURE_I21"
+    );
+    assert_eq!(
+        RoCompat(0xfffe_0000)
+            .without(RoCompat(0xfff0_0000))
+            .to_string(),
+        "FEATURE_R17 FEATURE_R18 FEATURE_R19"
+    );
     assert!(Incompat::EXTENTS.with(Incompat::MMP).has(Incompat::MMP));
     assert!(!Incompat::EXTENTS.has(Incompat::EXTENTS.with(Incompat::MMP)));
     assert_eq!(RoCompat::NAMED.bits(), 0x1_ffff);

@@ -150,7 +150,11 @@ impl Image {
     /// ranges, unwritten extents.
     fn add_by_debugfs(&self, config: &Config) {
         // In large volumes more than one extent can hold.
-        let unwritten = if config.block == "4096" { 40_000 } else { 6_000 };
+        let unwritten = if config.block == "4096" {
+            40_000
+        } else {
+            6_000
+        };
         let value = self.dir.path().join("value");
         fs::write(&value, long_value()).unwrap();
         let acl = self.dir.path().join("acl");

@@ -6,6 +6,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod image;
+pub(crate) mod samples;
 pub(crate) mod volume;
 
 use std::path::{Path, PathBuf};
@@ -180,4 +181,37 @@ pub(crate) fn debugfs(image: &Path, write: bool, commands: &[String]) -> Vec<Str
         "debugfs answers every command:\n{text}"
     );
     pieces
+}
+
+/// A superblock of a volume with blocks of `1024 << log` bytes and three groups, the last short;
+/// `wide` has descriptors of 64 bytes.
+pub(crate) fn small_superblock(log: u32, wide: bool) -> Vec<u8> {
+    let mut sb = vec![0u8; 1024];
+    let blocks = 8192u32 << log;
+    let first = u32::from(log == 0);
+    for (at, v) in [
+        (0x00, 3 * 1024),
+        (0x04, blocks * 2 + 1000 + first),
+        (0x14, first),
+        (0x18, log),
+        (0x1c, log),
+        (0x20, blocks),
+        (0x24, blocks),
+        (0x28, 1024),
+        (0x4c, 1),
+        (0x54, 11),
+        (0x60, if wide { 0x2c2 } else { 0x242 }),
+        (0x64, 0x46b),
+    ] {
+        sb[at..at + 4].copy_from_slice(&v.to_le_bytes());
+    }
+    sb[0x38..0x3a].copy_from_slice(&ext4rs_layout::superblock::MAGIC.to_le_bytes());
+    sb[0x58..0x5a].copy_from_slice(&256u16.to_le_bytes());
+    sb[0xfe..0x100].copy_from_slice(&64u16.to_le_bytes());
+    sb[0x15c..0x160].copy_from_slice(&[32, 0, 32, 0]);
+    sb[0x175] = 1;
+    ext4rs_layout::SuperBlockMut::new(&mut sb)
+        .unwrap()
+        .update_checksum();
+    sb
 }
