@@ -7,7 +7,7 @@
 pub(crate) mod attr;
 mod create;
 
-pub(crate) use self::create::create;
+pub(crate) use self::create::{create, CREDITS_CREATE};
 
 use crate::{
     alloc,

@@ -5,7 +5,7 @@
 //! The index is read here, and entries are put into leaves that have room. It is never changed: a
 //! leaf that is full is refused.
 
-use super::{linear, Dir, Want};
+use super::{linear, Dir, Place, Want};
 use crate::report;
 use ext4rs_layout::{
     hash::Hasher,
@@ -53,7 +53,7 @@ pub(super) fn find(dir: &Dir<'_>, name: &[u8]) -> Result<Search> {
     };
     loop {
         let leaf = leaf_block(dir, path.leaf)?;
-        if let Some(ino) = linear::find_in_block(dir, &leaf, name)? {
+        if let Some(ino) = linear::find_in_block(dir, &leaf, path.leaf, name)? {
             return Ok(Search::Found(ino));
         }
         if !path.advance(dir)? {
@@ -68,7 +68,7 @@ pub(super) fn find(dir: &Dir<'_>, name: &[u8]) -> Result<Search> {
 ///
 /// `ENOSPC` if the leaf has no room: splitting it is not supported. `EFSCORRUPTED` if the index is
 /// bad: an entry put elsewhere would not be found by it.
-pub(super) fn reserve(dir: &Dir<'_>, name: &[u8]) -> Result<BufferHead> {
+pub(super) fn reserve(dir: &Dir<'_>, name: &[u8]) -> Result<Place> {
     let Some(path) = probe(dir, name)? else {
         return Err(dir.corrupt(
             "add_entry",
@@ -77,8 +77,8 @@ pub(super) fn reserve(dir: &Dir<'_>, name: &[u8]) -> Result<BufferHead> {
         ));
     };
     let leaf = leaf_block(dir, path.leaf)?;
-    if linear::has_room(dir, &leaf, name.len())? {
-        return Ok(leaf);
+    if let Some(place) = linear::with_room(dir, leaf, path.leaf, name.len())? {
+        return Ok(place);
     }
     let ino = dir.inode().ino();
     report::warning(

@@ -2,7 +2,7 @@
 
 //! Entries, block by block: searching, listing, and finding room for one more.
 
-use super::{Dir, Want};
+use super::{Dir, Place, Want};
 use crate::{journal::Handle, report};
 use ext4rs_layout::dir::{self, entry_size};
 use ext4rs_vfs::{
@@ -17,7 +17,7 @@ pub(super) fn find(dir: &Dir<'_>, name: &[u8]) -> Result<Option<u32>> {
     while let Some(lblk) = dir.next_block(from)? {
         dir.read_ahead_in_groups(lblk)?;
         if let Some(buffer) = dir.read(lblk, Want::Any)? {
-            if let Some(ino) = find_in_block(dir, &buffer, name)? {
+            if let Some(ino) = find_in_block(dir, &buffer, lblk, name)? {
                 return Ok(Some(ino));
             }
         }
@@ -26,21 +26,28 @@ pub(super) fn find(dir: &Dir<'_>, name: &[u8]) -> Result<Option<u32>> {
     Ok(None)
 }
 
-/// Looks for a name in one block and gives its inode number. All entries before it are checked.
+/// Looks for a name in block `lblk` and gives its inode number. All entries before it are checked.
 pub(super) fn find_in_block(
     dir: &Dir<'_>,
     buffer: &BufferHead,
+    lblk: u32,
     name: &[u8],
 ) -> Result<Option<u32>> {
+    let fmt = dir.entry_format(lblk);
     buffer
-        .read(|b| dir::find(b, name, &dir.fmt).map(|entry| entry.map(|e| e.ino)))
-        .map_err(|e| dir.bad_entry("search_dir", buffer, e))
+        .read(|b| dir::find(b, name, &fmt).map(|entry| entry.map(|e| e.ino)))
+        .map_err(|e| dir.bad_entry("search_dir", buffer, lblk, e))
 }
 
-/// Whether the block has room for one more name of `len` bytes. All entries are checked.
-pub(super) fn has_room(dir: &Dir<'_>, buffer: &BufferHead, len: usize) -> Result<bool> {
+/// Block `lblk`, if it has room for one more name of `len` bytes. All entries are checked.
+pub(super) fn with_room(
+    dir: &Dir<'_>,
+    buffer: BufferHead,
+    lblk: u32,
+    len: usize,
+) -> Result<Option<Place>> {
     let need = entry_size(len);
-    let room = |b: &[u8]| {
+    let room = buffer.read(|b| {
         let mut room = false;
         for entry in dir::entries(b, &dir.fmt)? {
             let entry = entry?;
@@ -52,10 +59,12 @@ pub(super) fn has_room(dir: &Dir<'_>, buffer: &BufferHead, len: usize) -> Result
             room |= entry.rec_len.saturating_sub(used) >= need;
         }
         Ok(room)
-    };
-    buffer
-        .read(room)
-        .map_err(|e| dir.bad_entry("find_dest_de", buffer, e))
+    });
+    match room {
+        Ok(true) => Ok(Some(Place { lblk, buffer })),
+        Ok(false) => Ok(None),
+        Err(e) => Err(dir.bad_entry("find_dest_de", &buffer, lblk, e)),
+    }
 }
 
 /// Finds a block of a directory without index that has room for a name of `len` bytes, or adds
@@ -63,17 +72,15 @@ pub(super) fn has_room(dir: &Dir<'_>, buffer: &BufferHead, len: usize) -> Result
 ///
 /// The last block is tried first, and the others only when it is full: each block is then gone
 /// through once for a whole block of new entries, where ext4 does it for each new entry.
-pub(super) fn reserve(dir: &Dir<'_>, handle: &Handle<'_>, len: usize) -> Result<BufferHead> {
+pub(super) fn reserve(dir: &Dir<'_>, handle: &Handle<'_>, len: usize) -> Result<Place> {
     let last = dir.blocks().checked_sub(1);
-    let fits = |lblk| -> Result<Option<BufferHead>> {
-        match dir.read(lblk, Want::Any)? {
-            Some(buffer) if has_room(dir, &buffer, len)? => Ok(Some(buffer)),
-            _ => Ok(None),
-        }
+    let with_room_at = |lblk| match dir.read(lblk, Want::Any)? {
+        Some(buffer) => with_room(dir, buffer, lblk, len),
+        None => Ok(None),
     };
     if let Some(last) = last {
-        if let Some(buffer) = fits(last)? {
-            return Ok(buffer);
+        if let Some(place) = with_room_at(last)? {
+            return Ok(place);
         }
     }
     let mut from = 0;
@@ -82,12 +89,14 @@ pub(super) fn reserve(dir: &Dir<'_>, handle: &Handle<'_>, len: usize) -> Result<
             break;
         }
         dir.read_ahead_in_groups(lblk)?;
-        if let Some(buffer) = fits(lblk)? {
-            return Ok(buffer);
+        if let Some(place) = with_room_at(lblk)? {
+            return Ok(place);
         }
         from = lblk.saturating_add(1);
     }
-    dir.append(handle, |b| dir::init_empty(b, &dir.fmt))
+    let lblk = dir.blocks();
+    let buffer = dir.append(handle, |b| dir::init_empty(b, &dir.fmt))?;
+    Ok(Place { lblk, buffer })
 }
 
 /// Lists the entries from the emitter's position on. A position is a byte of the directory.
@@ -169,8 +178,9 @@ impl Listing<'_, '_> {
         }
         // Entries before the position may have changed since it was given out, so it need not be
         // one where an entry begins: the block is gone through from its start.
-        let bad = |e| dir.bad_entry("readdir", &buffer, e);
-        for entry in dir::entries(&self.block, &dir.fmt).map_err(bad)? {
+        let fmt = dir.entry_format(lblk);
+        let bad = |e| dir.bad_entry("readdir", &buffer, lblk, e);
+        for entry in dir::entries(&self.block, &fmt).map_err(bad)? {
             let entry = entry.map_err(bad)?;
             let at = start.saturating_add(entry.offset as u64);
             if at < out.pos() {

@@ -43,6 +43,13 @@ pub(crate) enum Want {
     Index,
 }
 
+/// A block that has room for an entry which is about to be made.
+pub(crate) struct Place {
+    /// Which block of the directory.
+    lblk: u32,
+    buffer: BufferHead,
+}
+
 /// A directory during one operation.
 pub(crate) struct Dir<'a> {
     inode: &'a Inode,
@@ -119,6 +126,15 @@ impl<'a> Dir<'a> {
         }
         self.run.set(Some(run));
         Ok(run)
+    }
+
+    /// The format of the entries of block `lblk`. The root of an index has no entry with a checksum,
+    /// but can show one that its block had before.
+    fn entry_format(&self, lblk: u32) -> DirFormat {
+        DirFormat {
+            checksums: self.fmt.checksums && !(self.indexed && lblk == 0),
+            ..self.fmt
+        }
     }
 
     /// Where block `lblk` lies on disk; `None` for a hole. Preallocated blocks are holes.
@@ -253,7 +269,7 @@ impl<'a> Dir<'a> {
     ///
     /// `ENOSPC` if the volume or the directory is full, or the name belongs into a leaf of an index
     /// that is full.
-    pub(crate) fn reserve(&self, handle: &Handle<'_>, name: &[u8]) -> Result<BufferHead> {
+    pub(crate) fn reserve(&self, handle: &Handle<'_>, name: &[u8]) -> Result<Place> {
         if self.indexed {
             htree::reserve(self, name)
         } else {
@@ -267,21 +283,23 @@ impl<'a> Dir<'a> {
     pub(crate) fn enter(
         &self,
         handle: &Handle<'_>,
-        buffer: &BufferHead,
+        place: &Place,
         name: &[u8],
         ino: u32,
         mode: u16,
     ) -> Result {
         let kind = dir::file_type(mode);
-        let added = handle.modify(buffer, |b| {
-            let place = dir::insert(b, name, ino, kind, &self.fmt)?;
+        let added = handle.modify(&place.buffer, |b| {
+            let at = dir::insert(b, name, ino, kind, &self.fmt)?;
             dir::update_checksum(b, &self.fmt, self.seed)?;
-            Ok(place.is_some())
+            Ok(at.is_some())
         })?;
         match added {
             Ok(true) => {}
             Ok(false) => return Err(ENOSPC),
-            Err(e) => return Err(self.bad_entry("add_dirent_to_buf", buffer, e)),
+            Err(e) => {
+                return Err(self.bad_entry("add_dirent_to_buf", &place.buffer, place.lblk, e));
+            }
         }
         self.inode.touch(true);
         {
@@ -359,13 +377,20 @@ impl<'a> Dir<'a> {
     }
 
     /// Reports a bad entry of a block of entries, as ext4's `__ext4_check_dir_entry` does.
-    fn bad_entry(&self, function: &str, buffer: &BufferHead, e: ext4rs_layout::Error) -> Error {
+    fn bad_entry(
+        &self,
+        function: &str,
+        buffer: &BufferHead,
+        lblk: u32,
+        e: ext4rs_layout::Error,
+    ) -> Error {
         if !matches!(e, ext4rs_layout::Error::Corrupt(_)) {
             return self.bad(function, buffer, e);
         }
         // Where the good entries end.
+        let fmt = self.entry_format(lblk);
         let offset = buffer.read(|b| {
-            dir::entries(b, &self.fmt).map_or(0, |entries| {
+            dir::entries(b, &fmt).map_or(0, |entries| {
                 entries
                     .map_while(|e| e.ok())
                     .last()
@@ -376,7 +401,7 @@ impl<'a> Dir<'a> {
             function,
             Some(buffer.block()),
             fmt!(
-                "bad entry in directory: {} - offset={offset}, size={}",
+                "lblock {lblk}: bad entry in directory: {} - offset={offset}, size={}",
                 e.as_str(),
                 buffer.size()
             ),

@@ -2,11 +2,11 @@
 
 //! What the VFS asks of directories and symbolic links.
 
-use super::{htree, linear, Dir};
+use super::{htree, linear, Dir, Place};
 use crate::{
     alloc::{self, NewIno},
     file,
-    inode::{self, Inode},
+    inode::{self, Inode, CREDITS_CREATE},
     journal::{self, Handle},
     map::{self, Kind},
     metadata, report,
@@ -17,11 +17,8 @@ use ext4rs_layout::{
     inode::{LINK_MAX, MODE_DIR},
     RoCompat,
 };
-use ext4rs_vfs::{
-    buffer_head::BufferHead,
-    fs::{
-        now_seconds, Dentry, DirEmitter, DirectoryOps, File, IdMap, Inherited, NewINode, SymlinkOps,
-    },
+use ext4rs_vfs::fs::{
+    now_seconds, Dentry, DirEmitter, DirectoryOps, File, IdMap, Inherited, NewINode, SymlinkOps,
 };
 use kernel::{
     prelude::*,
@@ -29,11 +26,14 @@ use kernel::{
     sync::{aref::ARef, atomic::ordering::Relaxed},
 };
 
-/// Blocks that making a file may change, as ext4 counts them:
-/// `EXT4_DATA_TRANS_BLOCKS + EXT4_INDEX_EXTRA_TRANS_BLOCKS + 3`. The largest part stands for a
-/// block added to the directory with five levels of its extent tree, each with its bitmap and
-/// descriptor (20); attributes (4); an index (12); the inode's bitmap, descriptor and table (3).
-const CREDITS: u32 = 20 + 4 + 12 + 3;
+/// Blocks that making a file in `dir` may change: a new inode's; a block added to the directory, with
+/// its tree of extents; the block that gets the entry; and a new directory's first block, with the
+/// bitmap and the descriptor of its group.
+fn credits(dir: &Inode) -> u32 {
+    map::credits_map(dir)
+        .saturating_add(CREDITS_CREATE)
+        .saturating_add(1 + 1 + 3)
+}
 
 impl DirectoryOps for Ext4 {
     fn lookup(dir: &Inode, name: &[u8]) -> Result<Option<ARef<Inode>>> {
@@ -106,7 +106,7 @@ fn make(idmap: &IdMap, parent: &Inode, dentry: &Dentry<Ext4>, mode: u16, rdev: u
         Inherited::Acl => return Err(EOPNOTSUPP),
     };
     let dir = Dir::new(parent)?;
-    let handle = journal::start(parent.super_block(), CREDITS, journal::Kind::Dir)?;
+    let handle = journal::start(parent.super_block(), credits(parent), journal::Kind::Dir)?;
     if parent.is_sync() {
         handle.set_sync();
     }
@@ -160,13 +160,7 @@ fn give_up(handle: &Handle<'_>, inode: NewINode<Ext4>) -> Result {
 }
 
 /// Writes a new inode and its entry.
-fn enter(
-    handle: &Handle<'_>,
-    dir: &Dir<'_>,
-    place: &BufferHead,
-    name: &[u8],
-    inode: &Inode,
-) -> Result {
+fn enter(handle: &Handle<'_>, dir: &Dir<'_>, place: &Place, name: &[u8], inode: &Inode) -> Result {
     let ino = u32::try_from(inode.ino()).map_err(|_| EINVAL)?;
     inode::mark_dirty(handle, inode)?;
     dir.enter(handle, place, name, ino, inode.mode())
@@ -176,7 +170,7 @@ fn enter(
 fn enter_directory(
     handle: &Handle<'_>,
     dir: &Dir<'_>,
-    place: &BufferHead,
+    place: &Place,
     name: &[u8],
     inode: &Inode,
 ) -> Result {
