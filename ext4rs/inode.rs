@@ -71,7 +71,7 @@ pub(crate) struct RawInode {
 /// The filesystem's data of an inode in memory.
 ///
 /// Lock order: `i_rwsem`, invalidate_lock, folio lock or journal handle (never both), `map.lock`,
-/// group lock, `map.status`, `raw`.
+/// group lock, a buffer's content lock, `map.status`, `raw`.
 #[pin_data]
 pub(crate) struct InodeInfo {
     /// Logical to physical blocks, and what waits for allocation.
@@ -235,6 +235,10 @@ fn read(inode: &NewINode<Ext4>, ino: u32) -> Result {
         return Err(ESTALE);
     }
     fill(inode, &decoded);
+    // Whoever changed the inode last may have been forgotten with it, but came no later than this.
+    let tid = journal::current_tid(sb);
+    inode.data().sync_tid.store(tid, Relaxed);
+    inode.data().datasync_tid.store(tid, Relaxed);
     if let Some(place) = vol.geo.inode_place(ino) {
         inode.data().block_group.store(place.group, Relaxed);
     }
@@ -367,17 +371,19 @@ pub(crate) fn mark_dirty(handle: &Handle<'_>, inode: &Inode) -> Result {
     let vol = sb.data();
     let ino = u32::try_from(inode.ino()).map_err(|_| EFSCORRUPTED)?;
     let (bh, offset) = table_block(sb, ino)?;
-    let new = to_disk(inode);
-    if new.size > i32::MAX as u64 {
+    if inode.data().raw.lock().disk_size > i32::MAX as u64 {
         super_block::note_large_file(sb)?;
     }
     let format = &vol.inode_format;
+    // What is in memory is looked at under the block's content lock: of two who write the inode at
+    // once, the second writes what is newest.
     let needs_datasync = handle
         .modify(&bh, |block| {
             let raw = block
                 .get_mut(offset..)
                 .ok_or(ext4rs_layout::Error::Corrupt("inode beyond its block"))?;
             let old = DiskInode::decode(raw, format).ok();
+            let new = to_disk(inode);
             new.encode(raw, format)?;
             disk::update_checksum(raw, format, disk::seed(raw, ino, vol.seed))?;
             Ok(old.is_none_or(|old| old.size != new.size || old.i_block != new.i_block))

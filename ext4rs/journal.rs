@@ -10,13 +10,13 @@
 use crate::{
     inode::{self, Inode},
     report, super_block,
-    volume::{Ext4, Sb},
+    volume::Sb,
 };
 use core::ops::Deref;
 use ext4rs_layout::{Incompat, RoCompat};
 use ext4rs_vfs::{
     buffer_head::BufferHead,
-    jbd2::{self, Features, Journal, OrderedData, Params, ReservedHandle, Tid},
+    jbd2::{self, Features, Journal, Params, ReservedHandle, Tid},
     log::Level,
 };
 use kernel::{
@@ -337,12 +337,4 @@ pub(crate) fn take_over_error(sb: &Sb) -> Result {
     vol.journal
         .as_ref()
         .map_or(Ok(()), Journal::clear_recorded_error)
-}
-
-impl OrderedData for Ext4 {
-    /// Nothing to do: no range is ever attached. Write-back maps blocks as unwritten, and makes
-    /// them written when their data is on disk.
-    fn ordered_flush(_inode: &Inode, _start: u64, _end: u64) -> Result {
-        Ok(())
-    }
 }

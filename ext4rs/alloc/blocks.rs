@@ -4,10 +4,10 @@
 //!
 //! The choice has three steps, each from the goal's group on through all others:
 //!
-//! 1. a run of the whole length that keeps off the windows of other files ([`super::windows`])
+//! 1. a run of the whole length, or nearly so if that is great, that keeps off the windows of other files ([`super::windows`])
 //!    and, for data, off the first group of a flex group, where inodes, directories and extent
 //!    blocks gather; then one that keeps off windows only;
-//! 2. a run of the whole length anywhere;
+//! 2. such a run anywhere;
 //! 3. at least half of the longest run that any group is known to have, again and again, down to
 //!    one block.
 //!
@@ -49,9 +49,9 @@ const FLEX_FOR_METADATA: u32 = 4;
 /// What blocks are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A regular file's data.
+    /// A file's own blocks. Those of directories and symlinks are treated as metadata.
     Data,
-    /// Anything else: extent blocks, directories, symlinks.
+    /// Extent blocks.
     Metadata,
 }
 
@@ -292,18 +292,24 @@ impl<'a> Search<'a> {
     fn new(handle: &'a Handle<'a>, inode: &'a Inode, request: &Request, want: u32) -> Self {
         let sb = inode.super_block();
         let vol = sb.data();
-        // The end of the volume is where a file may want to go on.
+        // Directories and symlinks lie with the other metadata.
+        let kind = if inode.is_reg() {
+            request.kind
+        } else {
+            Kind::Metadata
+        };
+        // A file that ends with the volume wants to go on beyond it.
         let (goal_group, goal_bit) = vol
             .geo
             .block_group(request.goal)
-            .or_else(|| vol.geo.block_group(home(inode, request.kind == Kind::Data)))
+            .or_else(|| vol.geo.block_group(home(inode, kind == Kind::Data)))
             .unwrap_or((0, 0));
         Self {
             handle,
             inode,
             sb,
             vol,
-            kind: request.kind,
+            kind,
             want,
             goal_group,
             goal_bit,
@@ -312,7 +318,7 @@ impl<'a> Search<'a> {
 
     fn run(&self) -> Result<Run> {
         let mut turn = Turn {
-            need: self.want,
+            need: self.first_need(),
             manners: Manners::Best,
             reads: READS,
         };
@@ -332,6 +338,23 @@ impl<'a> Search<'a> {
                     turn.need = (most / 2).clamp(1, turn.need.saturating_sub(1));
                 }
             }
+        }
+    }
+
+    /// [`LARGE_REQUEST`] in blocks.
+    fn large(&self) -> u32 {
+        let size = self.vol.geo.block_size;
+        LARGE_REQUEST.checked_div(size).unwrap_or(0)
+    }
+
+    /// The length that will do as long as there is more than enough room. A large request need not
+    /// be met in full: if it is for a whole group, one that holds a copy of the superblock is as
+    /// good as the next one.
+    fn first_need(&self) -> u32 {
+        if self.want > self.large() {
+            self.want.saturating_sub(self.want / 8)
+        } else {
+            self.want
         }
     }
 
@@ -398,9 +421,7 @@ impl<'a> Search<'a> {
             want: self.want,
             room: self.want.saturating_add(self.ahead()),
             need: turn.need,
-            stay: LARGE_REQUEST
-                .checked_div(self.vol.geo.block_size)
-                .unwrap_or(0),
+            stay: self.large(),
             only_goal,
         };
         let blocks = self.vol.geo.blocks_in_group(number);

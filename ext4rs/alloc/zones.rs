@@ -19,7 +19,7 @@ pub(super) struct Zone {
 /// Sorts the zones and joins neighbours; gives the number that is left, or `None` if two overlap.
 /// Empty zones are not allowed.
 pub(super) fn settle(zones: &mut [Zone]) -> Option<usize> {
-    zones.sort_unstable_by_key(|z| z.start);
+    sort(zones);
     let mut last: Option<Zone> = None;
     let mut count = 0usize;
     for i in 0..zones.len() {
@@ -40,6 +40,38 @@ pub(super) fn settle(zones: &mut [Zone]) -> Option<usize> {
         last = Some(zone);
     }
     Some(count)
+}
+
+/// Sorts by the first block. A heap sort, because the library's sorts can panic.
+fn sort(zones: &mut [Zone]) {
+    let count = zones.len();
+    for top in (0..count / 2).rev() {
+        sift(zones, top);
+    }
+    for end in (1..count).rev() {
+        zones.swap(0, end);
+        sift(zones.get_mut(..end).unwrap_or(&mut []), 0);
+    }
+}
+
+/// Lets the zone at `top` of a heap sink to its place.
+fn sift(heap: &mut [Zone], mut top: usize) {
+    let start = |heap: &[Zone], i: usize| heap.get(i).map(|z| z.start);
+    loop {
+        // The larger of the two below it, if there are any: `None` is less than anything.
+        let left = top.saturating_mul(2).saturating_add(1);
+        let right = left.saturating_add(1);
+        let larger = if start(heap, right) > start(heap, left) {
+            right
+        } else {
+            left
+        };
+        if start(heap, larger) <= start(heap, top) {
+            return;
+        }
+        heap.swap(top, larger);
+        top = larger;
+    }
 }
 
 /// The zones, of those that [`settle`] left, which have a block in `start..end`.

@@ -153,28 +153,34 @@ impl Entry<'_> {
     }
 }
 
-/// Reads the entry at `offset`, with the checks of ext4's `ext4_check_dir_entry`, and that an
-/// entry in use has a name. `limit` is where entries end.
-fn entry_at<'a>(
-    block: &'a [u8],
-    offset: usize,
+/// Where the entries of a block end.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    /// The last entry ends here, before the checksum if there is one.
     limit: usize,
-    fmt: &DirFormat,
-) -> Result<Entry<'a>> {
+    /// Or here, which is the block's end: the root of an index that was made from a block of
+    /// entries still shows the entry with that block's checksum, behind and under `..`.
+    over: usize,
+}
+
+/// Reads the entry at `offset`, with the checks of ext4's `ext4_check_dir_entry`, and that an
+/// entry in use has a name.
+fn entry_at<'a>(block: &'a [u8], offset: usize, end: End, fmt: &DirFormat) -> Result<Entry<'a>> {
     let head = block.get(offset..).filter(|h| h.len() >= HEAD);
     let head = head.ok_or(Error::Corrupt("directory entry overrun"))?;
     let rec_len = fmt.rec_len(le16(head, 4));
     let name_len = usize::from(byte(head, 6));
     let next = offset.saturating_add(rec_len);
+    let last = next == end.limit || next == end.over;
     check(rec_len >= TAIL, "rec_len is smaller than minimal")?;
     check(rec_len & 3 == 0, "rec_len % 4 != 0")?;
     check(
         rec_len >= entry_size(name_len),
         "rec_len is too small for name_len",
     )?;
-    check(next <= limit, "directory entry overrun")?;
+    check(last || next <= end.limit, "directory entry overrun")?;
     check(
-        next == limit || next <= limit.saturating_sub(TAIL),
+        last || next <= end.limit.saturating_sub(TAIL),
         "directory entry too close to block end",
     )?;
     let ino = le32(head, 0);
@@ -185,7 +191,7 @@ fn entry_at<'a>(
         .unwrap_or(&[]);
     check(ino == 0 || !name.is_empty(), "entry without a name")?;
     check(
-        !(next == limit && name == b"."),
+        !(last && name == b"."),
         "'.' directory cannot be the last in data block",
     )?;
     Ok(Entry {

@@ -3,7 +3,10 @@
 //! Loading, committing and destroying a journal.
 
 use super::{inode, Handle, Inner, OrderedData, Tid, Use};
-use crate::{bindings, fs::INode};
+use crate::{
+    bindings,
+    fs::{FileSystem, INode},
+};
 use core::ptr::NonNull;
 use kernel::{
     error::{from_err_ptr, to_result},
@@ -62,7 +65,7 @@ pub(super) struct Claim(bindings::dev_t);
 
 impl Claim {
     /// Claims the journal of the volume that `inode` is on. `EBUSY` if it has one, or is mounted.
-    fn new<T: OrderedData>(inode: &INode<T>) -> Result<Self> {
+    fn new<T: FileSystem>(inode: &INode<T>) -> Result<Self> {
         // SAFETY: The inode and its superblock are live.
         let (err, dev) = unsafe {
             let sb = (*inode.as_ptr()).i_sb;
@@ -128,9 +131,29 @@ impl Journal {
     /// # Errors
     ///
     /// `EOPNOTSUPP` if the journal is dirty and has fast commits, of which jbd2 alone would drop the
-    /// last; `EBUSY` if the volume is mounted already, or has its journal loaded; `EFSCORRUPTED` or `EFSBADCRC` if the log is
-    /// damaged; `EINVAL` if there is no journal, or one too old for the features.
-    pub fn load<T: OrderedData>(inode: ARef<INode<T>>, options: &Options) -> Result<Self> {
+    /// last; `EBUSY` if the volume is mounted already, or has its journal loaded; `EFSCORRUPTED` or
+    /// `EFSBADCRC` if the log is damaged; `EINVAL` if there is no journal, or one too old for the
+    /// features.
+    pub fn load<T: FileSystem>(inode: ARef<INode<T>>, options: &Options) -> Result<Self> {
+        Self::load_then(inode, options, |_| ())
+    }
+
+    /// As [`Journal::load`], for a filesystem that attaches data to transactions: its
+    /// [`OrderedData::ordered_flush`] is called before a commit.
+    pub fn load_ordered<T: OrderedData>(inode: ARef<INode<T>>, options: &Options) -> Result<Self> {
+        Self::load_then(inode, options, |journal| {
+            // SAFETY: The journal is live and of a volume of `T`; no inode is attached yet, so the
+            // commit thread has not looked at the callbacks.
+            unsafe { inode::set_callbacks::<T>(journal) }
+        })
+    }
+
+    /// Loads the journal and calls `then` before anybody can use it.
+    fn load_then<T: FileSystem>(
+        inode: ARef<INode<T>>,
+        options: &Options,
+        then: impl FnOnce(*mut bindings::journal_t),
+    ) -> Result<Self> {
         let claim = Claim::new(&inode)?;
         // SAFETY: The inode is live, on a block device.
         let ptr = from_err_ptr(unsafe { bindings::jbd2_journal_init_inode(inode.as_ptr()) })?;
@@ -164,8 +187,7 @@ impl Journal {
             to_result(bindings::jbd2_journal_load(journal.as_ptr()))?;
         }
         journal.set_features(options.features)?;
-        // SAFETY: No inode is attached yet, so the commit thread has not looked at the callbacks.
-        unsafe { inode::set_callbacks::<T>(journal.as_ptr()) };
+        then(journal.as_ptr());
 
         let inner = Arc::pin_init(Inner::new(journal.0, claim), GFP_KERNEL)?;
         // `inner` owns the C journal now.
