@@ -212,7 +212,7 @@ fn entry_at<'a>(block: &'a [u8], offset: usize, end: End, fmt: &DirFormat) -> Re
 pub struct Entries<'a> {
     block: &'a [u8],
     offset: usize,
-    limit: usize,
+    end: End,
     fmt: DirFormat,
 }
 
@@ -220,14 +220,14 @@ impl<'a> Iterator for Entries<'a> {
     type Item = Result<Entry<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.offset >= self.limit {
+        if self.offset >= self.end.limit {
             return None;
         }
-        let entry = entry_at(self.block, self.offset, self.limit, &self.fmt);
+        let entry = entry_at(self.block, self.offset, self.end, &self.fmt);
         self.offset = match &entry {
             // At least 12, so this ends.
             Ok(e) => self.offset.saturating_add(e.rec_len),
-            Err(_) => self.limit,
+            Err(_) => self.end.limit,
         };
         Some(entry)
     }
@@ -239,12 +239,23 @@ impl<'a> Iterator for Entries<'a> {
 /// root reads as `.` and `..`, a node as one entry that is not in use.
 pub fn entries<'a>(buf: &'a [u8], fmt: &DirFormat) -> Result<Entries<'a>> {
     let block = fmt.block(buf)?;
+    let end = End {
+        limit: fmt.limit(block),
+        over: fmt.size(),
+    };
     Ok(Entries {
         block,
         offset: 0,
-        limit: fmt.limit(block),
+        end,
         fmt: *fmt,
     })
+}
+
+/// The entries of a block that is to be changed: none may cover the checksum.
+fn strict_entries<'a>(buf: &'a [u8], fmt: &DirFormat) -> Result<Entries<'a>> {
+    let mut entries = entries(buf, fmt)?;
+    entries.end.over = entries.end.limit;
+    Ok(entries)
 }
 
 /// The first entry at or behind byte `offset`, as when reading goes on at a position that was
@@ -291,7 +302,7 @@ pub fn insert(
     )?;
     let need = entry_size(name.len());
     let mut place = None;
-    for entry in entries(buf, fmt)? {
+    for entry in strict_entries(buf, fmt)? {
         let entry = entry?;
         if place.is_none() && entry.room() >= need {
             // The part before the new entry stays with the old one.

@@ -144,13 +144,7 @@ impl<'a> Index<'a> {
 /// The checks are those of ext4's `ext4_check_dx_root` and `dx_probe`.
 pub fn root<'a>(buf: &'a [u8], large_dir: bool, fmt: &DirFormat) -> Result<(Root, Index<'a>)> {
     let block = fmt.block(buf)?;
-    // A root made from a full block of entries still shows that block's last entry, the one with
-    // its checksum, until the index grows over it. The entries of a root fill the block.
-    let whole = DirFormat {
-        checksums: false,
-        ..*fmt
-    };
-    let mut entries = dir::entries(block, &whole)?;
+    let mut entries = dir::entries(block, fmt)?;
     let (dot, dotdot) = (entries.next(), entries.next());
     let dot_ok = matches!(dot, Some(Ok(e)) if e.name == b"." && e.rec_len == 12);
     check(dot_ok, "invalid '.' in directory index root")?;

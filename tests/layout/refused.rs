@@ -410,9 +410,10 @@ fn directories() {
         &[
             (4, 2, 8, "rec_len is smaller than minimal"),
             (4, 2, 13, "directory entry overrun"),
-            (4, 2, 0, "directory entry overrun"),
+            (4, 2, 0, "'.' directory cannot be the last in data block"),
+            (4, 2, 1016, "directory entry overrun"),
             (18, 1, 9, "rec_len is too small for name_len"),
-            (28, 2, 1000, "directory entry overrun"),
+            (28, 2, 992, "directory entry overrun"),
             (28, 2, 980, near),
             (0, 4, 101, "inode out of bounds"),
             (6, 1, 0, "entry without a name"),
@@ -507,8 +508,28 @@ fn indexes() {
         |b| htree::node(b, &fmt)?.validate(3),
     );
     assert!(htree::root(&root, true, &fmt).is_ok());
+    leftover(&root, &fmt);
     put(&mut root, 30, 1, 2);
     assert_eq!(htree::root(&root, true, &fmt).unwrap().0.levels, 2);
+}
+
+/// ext4 makes a root out of a block of entries and leaves that block's checksum entry in place.
+fn leftover(root: &[u8], fmt: &DirFormat) {
+    let mut root = root.to_vec();
+    root[1012..1024].copy_from_slice(&[0, 0, 0, 0, 12, 0, 0, 0xde, 1, 2, 3, 4]);
+    assert!(dir::has_tail(&root));
+    let seed = Some(Seed(5));
+    htree::update_checksum(&mut root, fmt, seed).unwrap();
+    htree::verify(&root, fmt, seed).unwrap();
+    assert_eq!(htree::root(&root, false, fmt).unwrap().1.count(), 2);
+    let names: Vec<_> = dir::entries(&root, fmt)
+        .unwrap()
+        .map(|e| e.unwrap().name)
+        .collect();
+    assert_eq!(names, [&b"."[..], b".."]);
+    // No name goes there.
+    let error = dir::insert(&mut root, b"x", 20, dir::FT_REG, fmt).unwrap_err();
+    assert_eq!(error.as_str(), "directory entry overrun");
 }
 
 #[test]
