@@ -11,13 +11,22 @@ set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin
 
 built=$1
-root=${INSTALL_MOD_PATH:-}
+root=$(realpath -m "${INSTALL_MOD_PATH:-/}")
+root=${root%/}
 release=$(cat "$built/release")
 modules=$root/lib/modules/$release
 
-command -v depmod >/dev/null || die "no depmod here: install the package kmod"
+# The host's own, or where it has none the sysroot's.
+run_depmod() {
+	if command -v depmod >/dev/null; then
+		depmod -b "${root:-/}" "$release"
+	else
+		EXT4RS_BIND=$root/lib/modules "$top/qemu/enter" depmod -b "${root:-/}" "$release"
+	fi
+}
+
 install -D -m 644 "$built/ext4rs.ko" "$modules/updates/ext4rs.ko"
-depmod -b "${root:-/}" "$release" || die "depmod failed for $modules"
+run_depmod || die "depmod failed for $modules"
 echo "installed: $modules/updates/ext4rs.ko"
 if [ -z "$root" ] && [ "$release" != "$(uname -r)" ]; then
 	echo "note: it is for the kernel $release; this machine runs $(uname -r)"

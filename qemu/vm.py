@@ -421,14 +421,14 @@ def main() -> int:
     environment = dict(item.partition("=")[::2] for item in arguments.env)
     if arguments.interactive:
         environment |= {"INTERACTIVE": "1", "TERM": os.environ.get("TERM", "dumb")}
-        return machine.run(arguments.command, environment)
-
-    with open(machine.folder / "output.log", "wb") as log:
-        def on_output(data: bytes) -> None:
-            log.write(data)
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        status = machine.run(arguments.command, environment, on_output)
+        status = machine.run(arguments.command, environment)
+    else:
+        with open(machine.folder / "output.log", "wb") as log:
+            def on_output(data: bytes) -> None:
+                log.write(data)
+                sys.stdout.buffer.write(data)
+                sys.stdout.buffer.flush()
+            status = machine.run(arguments.command, environment, on_output)
     if status in (TIMED_OUT, COMPLAINED, DIED):
         print(f"vm: FAILED: {machine.reason}\nvm: the console's last lines ({machine.console_log}):\n"
               f"{machine.console_end()}", file=sys.stderr, end="")
