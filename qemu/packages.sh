@@ -26,7 +26,8 @@ archive_has() {
 # Lines "VERSION RELEASE" of the series' cloud kernels that are there whole.
 available_kernels() {
 	local package rel ver
-	apt-cache pkgnames "linux-binary-$series." | grep -E '^linux-binary-[0-9.]+\+deb13-cloud-amd64$' | sort -V |
+	apt-cache pkgnames "linux-binary-$series." |
+		sed -n '/^linux-binary-[0-9.]*+deb13-cloud-amd64$/p' | sort -V |
 		while read -r package; do
 			rel=${package#linux-binary-}
 			apt-cache madison "$package" | awk -F ' *[|] *' '{ print $2 }' | sort -uV |
