@@ -479,13 +479,14 @@ pub(crate) fn convert(handle: &Handle<'_>, inode: &Inode, lblk: u32, len: u32) -
     let map = &inode.data().map;
     let run = in_file(lblk, len)?;
     let _alone = map.lock.write();
-    let changed = extent_tree::convert(handle, inode, run.start, run.end);
+    let inode_changed = extent_tree::convert(handle, inode, run.start, run.end);
     map.bump();
     inode::note_transaction(handle, inode, true);
-    if changed? {
+    // After an error some extents may have been converted.
+    if inode_changed.unwrap_or(true) {
         inode::mark_dirty(handle, inode)?;
     }
-    Ok(())
+    inode_changed.map(drop)
 }
 
 /// Credits for allocating a run of blocks and putting one extent into the tree
