@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Volumes changed by the crate's encoders alone; e2fsck must find nothing afterwards.
+//! Volumes changed by the crate's encoders alone; e2fsck must find nothing afterwards. And a
+//! journal with something in it.
 
 mod common;
 
 use common::image::{Config, Image};
 use common::volume::Volume;
-use common::{debugfs, Rng};
+use common::{debugfs, tool_ok, Rng};
 use ext4rs_layout::extent::{self, Extent, Index, Node, NodeMut};
 use ext4rs_layout::hash::Hasher;
 use ext4rs_layout::inode::{self, Inode, Time};
+use ext4rs_layout::journal::{self, JournalSuper};
 use ext4rs_layout::superblock::{ErrorCode, ErrorRecord};
-use ext4rs_layout::{bitmap, dir, group, htree, superblock};
+use ext4rs_layout::{bitmap, dir, group, htree, superblock, Compat, Incompat};
 
 macro_rules! volumes {
     ($( $name:ident: $block:literal, $size:literal, $features:literal, $options:expr; )*) => {
@@ -41,6 +43,7 @@ volumes! {
     inode_128: "1024", "64M", "", ["-I", "128"];
     bigalloc: "4096", "512M", "bigalloc", ["-C", "16384"];
     meta_bg: "1024", "64M", "meta_bg,^resize_inode", ["-g", "1024"];
+    fast_commit: "4096", "256M", "fast_commit", [];
 }
 
 fn all(config: &Config) {
@@ -54,6 +57,7 @@ fn all(config: &Config) {
     }
     initialise(&image, &mut volume);
     edit_super(&image, &mut volume);
+    journal(&image);
 }
 
 /// Takes the first free cluster of the volume and gives its first block.
@@ -419,7 +423,7 @@ fn edit_super(image: &Image, volume: &mut Volume) {
         sb.set_kbytes_written(1 << 40);
     });
     assert_eq!(volume.sb.first_error, error);
-    let text = common::tool_ok("dumpe2fs", &["-h", image.path()]);
+    let text = tool_ok("dumpe2fs", &["-h", image.path()]);
     let text: Vec<String> = text
         .lines()
         .map(|l| l.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -444,4 +448,56 @@ fn edit_super(image: &Image, volume: &mut Volume) {
         );
     }
     volume.edit_super(|sb| sb.set_state(superblock::STATE_VALID));
+}
+
+/// A journal with a transaction to be replayed, written by debugfs with checksums.
+fn journal(image: &Image) {
+    let data = image.dir.path().join("data");
+    std::fs::write(&data, vec![0x5a; 65536]).unwrap();
+    let before = Volume::open(&image.path);
+    let block = before.map(
+        before.lookup("random"),
+        &before.inode(before.lookup("random")),
+    )[0];
+    let write = format!("jw -b {} {}", block.unwrap(), data.display());
+    debugfs(
+        &image.path,
+        true,
+        &["jo -c -v 3".into(), write, "jc".into()],
+    );
+
+    let volume = Volume::open(&image.path);
+    assert!(volume.sb.incompat.has(Incompat::RECOVER));
+    let ino = volume.sb.journal_inum;
+    let mut bytes = volume.block(volume.map(ino, &volume.inode(ino))[0].unwrap());
+    let sb = JournalSuper::decode(&bytes).unwrap();
+    sb.verify_checksum(&bytes).unwrap();
+    // debugfs gives the journal checksums where the volume has them.
+    let sums = volume.seed.is_some();
+    assert!(sb.needs_recovery() && sb.has_incompat(journal::INCOMPAT_CSUM_V3) == sums);
+    assert_eq!(sb.incompat & !journal::INCOMPAT_KNOWN, 0);
+    let text = tool_ok("dumpe2fs", &["-h", image.path()]);
+    let said = |key: &str| {
+        let line = text.lines().find(|l| l.starts_with(key));
+        let line = line.unwrap_or_else(|| panic!("no {key} in\n{text}"));
+        line.split_whitespace().last().unwrap().to_owned()
+    };
+    assert_eq!(said("Total journal blocks"), sb.maxlen.to_string());
+    assert_eq!(said("Journal start"), sb.start.to_string());
+    assert_eq!(said("Journal sequence"), format!("0x{:08x}", sb.sequence));
+    if sums {
+        assert_eq!(said("Journal checksum type"), "crc32c");
+        assert_eq!(sb.checksum_type, 4);
+    }
+    let area = if volume.sb.compat.has(Compat::FAST_COMMIT) {
+        64
+    } else {
+        0
+    };
+    assert_eq!(said("Fast commit length"), area.to_string());
+    assert_eq!(sb.num_fc_blocks, area);
+    // No block of that area is in use.
+    assert!(!sb.has_incompat(journal::INCOMPAT_FAST_COMMIT));
+    bytes[0x1c] ^= 1;
+    assert_eq!(sb.verify_checksum(&bytes).is_err(), sums);
 }
