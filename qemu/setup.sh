@@ -66,6 +66,8 @@ progress() {
 }
 
 install_mmdebstrap() {
+	# An earlier run may have been cut short in the middle of this.
+	dpkg --configure -a
 	apt-get -q update
 	DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install mmdebstrap
 }
