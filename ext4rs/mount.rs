@@ -401,7 +401,8 @@ fn limits(geo: &Geometry) -> Limits {
     Limits {
         magic: 0xef53,
         max_bytes: geo.max_file_size(),
-        max_links: disk_inode::LINK_MAX,
+        // The directory's own rules say it: with dir_nlink there is no end for an indexed one.
+        max_links: 0,
         time_granularity: if wide { 1 } else { 1_000_000_000 },
         time_min: disk_inode::TIME_MIN,
         time_max,

@@ -162,7 +162,7 @@ pub struct Limits {
     pub magic: u64,
     /// The largest file, in bytes.
     pub max_bytes: u64,
-    /// The most links that an inode may have.
+    /// The most links that an inode may have, for the VFS to check; 0 if the filesystem does.
     pub max_links: u32,
     /// The granularity of times, in nanoseconds.
     pub time_granularity: u32,
