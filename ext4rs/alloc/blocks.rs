@@ -4,16 +4,16 @@
 //!
 //! The choice has three steps, each from the goal's group on through all others:
 //!
-//! 1. a run of the whole length, or nearly so if that is great, that keeps off the windows of other files ([`super::windows`])
-//!    and, for data, off the first group of a flex group, where inodes, directories and extent
-//!    blocks gather; then one that keeps off windows only;
+//! 1. a run of the whole length (of nearly all of it, if it is great) that keeps off the windows of
+//!    other files ([`super::windows`]) and, for data, off the first group of a flex group, where
+//!    inodes, directories and extent blocks gather; then one that keeps off windows only;
 //! 2. such a run anywhere;
 //! 3. at least half of the longest run that any group is known to have, again and again, down to
 //!    one block.
 //!
 //! A group is looked into only if it may hold such a run: by the longest run that it is known to
-//! have, or by its free count as long as its bitmap was not looked at. One call reads the
-//! bitmaps of few groups; only the last resort reads them all.
+//! have, or by its free count as long as its bitmap was not looked at. One call reads the bitmaps
+//! of few groups; only the last resort reads them all.
 
 use super::{
     buddy::{self, Span, Wish},
