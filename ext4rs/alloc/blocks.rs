@@ -29,10 +29,6 @@ use crate::{
 use ext4rs_layout::{bitmap, group, GroupDesc};
 use kernel::{prelude::*, sync::atomic::ordering::Relaxed};
 
-/// Credits that one [`allocate`] takes, and one [`undo`]: a block bitmap and a descriptor. An
-/// `undo` in the handle of its `allocate` takes none.
-pub(crate) const CREDITS: u32 = groups::CREDITS;
-
 /// Bitmaps never looked at before that one call reads, the last resort apart.
 const READS: u32 = 8;
 
@@ -131,7 +127,8 @@ fn home(inode: &Inode, data: bool) -> u64 {
 
 /// Allocates a run of at most `request.want` blocks, marked in bitmap, descriptor and counters.
 ///
-/// The mapping lock of the inode may be held; the group lock is taken. Sleeps. Takes [`CREDITS`].
+/// The mapping lock of the inode may be held; the group lock is taken. Sleeps. Takes two credits, for
+/// the block bitmap and the descriptor of one group; an [`undo`] in the same handle takes none.
 ///
 /// # Errors
 ///

@@ -24,9 +24,6 @@ use kernel::{prelude::*, sync::atomic::ordering::Relaxed};
 /// The system zones of a volume, sorted; see [`super::zones`].
 pub(crate) struct Zones(KVVec<Zone>);
 
-/// Credits for changing a group's descriptor and one of its bitmaps.
-pub(super) const CREDITS: u32 = 2;
-
 /// The group of that number.
 pub(super) fn get(vol: &Volume, group: u32) -> Result<&Group> {
     let group = vol.groups.get(usize::try_from(group)?).ok_or(EINVAL)?;

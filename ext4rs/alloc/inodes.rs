@@ -30,7 +30,7 @@ use kernel::{prelude::*, sync::atomic::ordering::Relaxed};
 /// Credits that one [`allocate`] takes: inode bitmap, descriptor, block bitmap and the block of the
 /// inode table, which the inode itself then has for nothing. An [`undo`] in the same handle takes
 /// none.
-pub(crate) const CREDITS: u32 = groups::CREDITS + 2;
+pub(crate) const CREDITS: u32 = 4;
 
 /// A new inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
