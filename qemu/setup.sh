@@ -81,7 +81,7 @@ host_apt_settings() {
 make_base() {
 	local suite settings
 	suite=$(lock_values suite)
-	settings=$(mktemp -p "$home")
+	settings=$home/apt.conf
 	host_apt_settings >"$settings"
 	rm -rf --one-file-system "$sys" "$sys.new"
 	# Manuals and translations are of no use here and cost a fifth of the time.
@@ -100,7 +100,6 @@ make_base() {
 		"deb $mirror $suite main" \
 		"deb $mirror $suite-updates main" \
 		"deb $mirror $suite-backports main"
-	rm -f "$settings"
 	mv "$sys.new" "$sys"
 }
 
