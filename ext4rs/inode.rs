@@ -252,7 +252,11 @@ fn fill(inode: &NewINode<Ext4>, d: &DiskInode) {
     inode.set_nlink(d.links.into());
     inode.set_size(d.size);
     inode.set_sectors(d.sectors);
-    inode.set_times(to_timespec(d.atime), to_timespec(d.mtime), to_timespec(d.ctime));
+    inode.set_times(
+        to_timespec(d.atime),
+        to_timespec(d.mtime),
+        to_timespec(d.ctime),
+    );
     inode.set_generation(d.generation);
     inode.set_attribute_flags(attribute_flags(d.flags));
     let mut raw = inode.data().raw.lock();
@@ -305,7 +309,10 @@ fn set_ops(inode: &NewINode<Ext4>) -> Result {
             report::warning(
                 sb,
                 "iget",
-                fmt!("inode #{}: block-mapped inodes are not built yet", inode.ino()),
+                fmt!(
+                    "inode #{}: block-mapped inodes are not built yet",
+                    inode.ino()
+                ),
             );
             return Err(EOPNOTSUPP);
         }
@@ -389,7 +396,13 @@ pub(crate) fn mark_dirty(handle: &Handle<'_>, inode: &Inode) -> Result {
             Ok(old.is_none_or(|old| old.size != new.size || old.i_block != new.i_block))
         })?
         .map_err(|e| {
-            report::from_layout(sb, "mark_inode_dirty", Some(ino.into()), Some(bh.block()), e)
+            report::from_layout(
+                sb,
+                "mark_inode_dirty",
+                Some(ino.into()),
+                Some(bh.block()),
+                e,
+            )
         })?;
     note_transaction(handle, inode, needs_datasync);
     Ok(())
@@ -408,11 +421,10 @@ pub(crate) fn note_transaction(handle: &Handle<'_>, inode: &Inode, data: bool) {
 /// The VFS changed an attribute, such as a time, and wants it kept.
 pub(crate) fn dirty_inode(inode: &Inode) {
     let sb = inode.super_block();
-    let result = journal::start(sb, CREDITS_DIRTY, journal::Kind::Inode)
-        .and_then(|handle| {
-            mark_dirty(&handle, inode)?;
-            handle.stop()
-        });
+    let result = journal::start(sb, CREDITS_DIRTY, journal::Kind::Inode).and_then(|handle| {
+        mark_dirty(&handle, inode)?;
+        handle.stop()
+    });
     if let Err(e) = result {
         // The change stays in memory; who asked for it cannot be told.
         if !sb.data().is_stopped() {

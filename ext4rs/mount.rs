@@ -10,8 +10,7 @@
 use crate::{
     alloc, inode,
     inode::{Inode, InodeInfo},
-    journal,
-    map,
+    journal, map,
     options::{self, Context},
     orphan,
     report::{self, Shown},
@@ -35,10 +34,7 @@ use kernel::{
     fmt::Arguments,
     prelude::*,
     seq_file::SeqFile,
-    sync::{
-        aref::ARef,
-        atomic::ordering::Relaxed,
-    },
+    sync::{aref::ARef, atomic::ordering::Relaxed},
 };
 
 /// Incompatible features that a mount may have.
@@ -94,9 +90,8 @@ impl FileSystem for Ext4 {
         let (disk, geo) = read_superblock(sb)?;
         check_features(sb, &disk)?;
         check_size(sb, &geo)?;
-        sb.set_block_size(geo.block_size).map_err(|_| {
-            refuse(sb, fmt!("bad block size {} for the device", geo.block_size))
-        })?;
+        sb.set_block_size(geo.block_size)
+            .map_err(|_| refuse(sb, fmt!("bad block size {} for the device", geo.block_size)))?;
         // The size of the buffers has changed: take the one that is used from now on.
         let bh = sb.bread(geo.sb_block())?;
         let options = ctx.for_mount(&disk);
@@ -306,11 +301,9 @@ fn read_superblock(sb: &NewSuperBlock<Ext4>) -> Result<(DiskSuper, Geometry)> {
         .find(|&size| sb.set_block_size(size).is_ok())
         .ok_or_else(|| refuse(sb, fmt!("unable to set blocksize")))?;
     let size = u64::from(size);
-    let bh = sb
-        .bread(OFFSET / size)
-        .inspect_err(|_| {
-            refuse(sb, fmt!("unable to read superblock"));
-        })?;
+    let bh = sb.bread(OFFSET / size).inspect_err(|_| {
+        refuse(sb, fmt!("unable to read superblock"));
+    })?;
     let at = usize::try_from(OFFSET % size)?;
     let mut bytes = KVec::from_elem(0u8, SIZE, GFP_KERNEL)?;
     bh.read(|block| {
@@ -323,7 +316,9 @@ fn read_superblock(sb: &NewSuperBlock<Ext4>) -> Result<(DiskSuper, Geometry)> {
         refuse(sb, fmt!("{}", Shown(e)));
         EFSBADCRC
     })?;
-    let geo = disk.geometry().map_err(|e| refuse(sb, fmt!("{}", Shown(e))))?;
+    let geo = disk
+        .geometry()
+        .map_err(|e| refuse(sb, fmt!("{}", Shown(e))))?;
     Ok((disk, geo))
 }
 
@@ -340,14 +335,23 @@ fn check_features(sb: &NewSuperBlock<Ext4>, disk: &DiskSuper) -> Result {
     if !unknown.is_empty() {
         return Err(refuse(
             sb,
-            fmt!("couldn't mount because of unsupported optional features ({})", Shown(unknown)),
+            fmt!(
+                "couldn't mount because of unsupported optional features ({})",
+                Shown(unknown)
+            ),
         ));
     }
     if !disk.incompat.has(Incompat::EXTENTS) {
-        return Err(refuse(sb, fmt!("volumes without the extent feature are not built yet")));
+        return Err(refuse(
+            sb,
+            fmt!("volumes without the extent feature are not built yet"),
+        ));
     }
     if !disk.compat.has(Compat::HAS_JOURNAL) {
-        return Err(refuse(sb, fmt!("volumes without a journal (has_journal) are not built yet")));
+        return Err(refuse(
+            sb,
+            fmt!("volumes without a journal (has_journal) are not built yet"),
+        ));
     }
     if disk.journal_inum == 0 || disk.journal_dev != 0 {
         return Err(refuse(sb, fmt!("external journals are not built yet")));
@@ -361,14 +365,20 @@ fn check_features(sb: &NewSuperBlock<Ext4>, disk: &DiskSuper) -> Result {
     if sb.is_device_read_only() {
         log::print(
             Level::Err,
-            fmt!("EXT4RS-fs ({}): write access unavailable, mount read-only", sb.id()),
+            fmt!(
+                "EXT4RS-fs ({}): write access unavailable, mount read-only",
+                sb.id()
+            ),
         );
         return Err(EROFS);
     }
     if let Some(word) = unbuilt_ro_compat(disk) {
         return Err(refuse(
             sb,
-            fmt!("couldn't mount RDWR because of unsupported optional features ({})", Shown(word)),
+            fmt!(
+                "couldn't mount RDWR because of unsupported optional features ({})",
+                Shown(word)
+            ),
         ));
     }
     Ok(())
@@ -424,7 +434,11 @@ fn load_journal(sb: &Sb) -> Result<bool> {
         return Ok(false);
     }
     if needs_recovery && sb.is_read_only() {
-        report::message(sb, Level::Info, fmt!("INFO: recovery required on readonly filesystem"));
+        report::message(
+            sb,
+            Level::Info,
+            fmt!("INFO: recovery required on readonly filesystem"),
+        );
         if sb.is_device_read_only() {
             report::message(
                 sb,
@@ -433,7 +447,11 @@ fn load_journal(sb: &Sb) -> Result<bool> {
             );
             return Err(EROFS);
         }
-        report::message(sb, Level::Info, fmt!("write access will be enabled during recovery"));
+        report::message(
+            sb,
+            Level::Info,
+            fmt!("write access will be enabled during recovery"),
+        );
     }
     journal::load(sb, needs_recovery)?;
     if needs_recovery {
@@ -480,8 +498,8 @@ fn warn_unchecked(sb: &Sb) {
     let disk = &sb.data().disk;
     let overdue = disk.checkinterval != 0
         && disk.lastcheck.saturating_add(disk.checkinterval.into()) <= now_seconds();
-    let too_many = u16::try_from(disk.max_mnt_count)
-        .is_ok_and(|max| max > 0 && disk.mnt_count >= max);
+    let too_many =
+        u16::try_from(disk.max_mnt_count).is_ok_and(|max| max > 0 && disk.mnt_count >= max);
     let what = if disk.state & STATE_VALID == 0 {
         "mounting unchecked fs"
     } else if disk.state & STATE_ERROR != 0 {
@@ -510,7 +528,12 @@ fn announce(sb: &Sb) {
     report::message(
         sb,
         Level::Info,
-        fmt!("mounted filesystem {} {} with{}.", Uuid(&sb.data().disk.uuid), mode, journal),
+        fmt!(
+            "mounted filesystem {} {} with{}.",
+            Uuid(&sb.data().disk.uuid),
+            mode,
+            journal
+        ),
     );
 }
 

@@ -210,9 +210,7 @@ impl Context {
         let default = |bit: u32| disk.default_mount_opts & bit != 0;
         Options {
             errors: self.errors.unwrap_or(disk.on_error().into()),
-            barrier: self
-                .barrier
-                .unwrap_or(!default(superblock::DEFM_NOBARRIER)),
+            barrier: self.barrier.unwrap_or(!default(superblock::DEFM_NOBARRIER)),
             commit_seconds: self.commit_seconds.unwrap_or(DEFAULT_COMMIT_SECONDS),
             acl: self.acl.unwrap_or(true),
             minixdf: self.minixdf.unwrap_or(false),

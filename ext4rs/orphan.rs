@@ -48,7 +48,13 @@ pub(crate) fn present(sb: &Sb) -> Result<bool> {
             Ok(true) => return Ok(true),
             Err(e) => {
                 let ino = Some(ino.into());
-                return Err(report::from_layout(sb, "orphan_present", ino, Some(block), e));
+                return Err(report::from_layout(
+                    sb,
+                    "orphan_present",
+                    ino,
+                    Some(block),
+                    e,
+                ));
             }
         }
     }

@@ -84,7 +84,12 @@ pub(crate) fn warning(sb: &Sb, function: &str, args: Arguments<'_>) {
     if sb.data().errors.limit.allow(c"EXT4RS-fs warning") {
         log::print(
             Level::Warning,
-            fmt!("EXT4RS-fs warning (device {}): {}: {}", sb.id(), function, args),
+            fmt!(
+                "EXT4RS-fs warning (device {}): {}: {}",
+                sb.id(),
+                function,
+                args
+            ),
         );
     }
 }
@@ -116,7 +121,13 @@ pub(crate) fn from_layout(
         ext4rs_layout::Error::Unsupported(_) => return EOPNOTSUPP,
         ext4rs_layout::Error::Argument(_) => return EINVAL,
     };
-    error(sb, function, Place { ino, block }, errno, fmt!("{}", Shown(e)))
+    error(
+        sb,
+        function,
+        Place { ino, block },
+        errno,
+        fmt!("{}", Shown(e)),
+    )
 }
 
 /// Reports an error of the volume and returns `errno`.
@@ -147,7 +158,12 @@ pub(crate) fn abort(sb: &Sb, function: &str, errno: Error, args: Arguments<'_>) 
     }
     log::print(
         Level::Crit,
-        fmt!("EXT4RS-fs error (device {}): {}: {}", sb.id(), function, args),
+        fmt!(
+            "EXT4RS-fs error (device {}): {}: {}",
+            sb.id(),
+            function,
+            args
+        ),
     );
     handle(sb, record(function, Place::default(), errno), true);
 }

@@ -9,8 +9,7 @@
 
 use crate::{report, volume::Sb};
 use ext4rs_layout::{
-    superblock::STATE_ERROR,
-    Compat, Incompat, RoCompat, SuperBlock as DiskSuper, SuperBlockMut,
+    superblock::STATE_ERROR, Compat, Incompat, RoCompat, SuperBlock as DiskSuper, SuperBlockMut,
 };
 use ext4rs_vfs::{buffer_head::Durability, fs::now_seconds};
 use kernel::{prelude::*, sync::atomic::ordering};

@@ -10,10 +10,8 @@ use crate::{
     writeback::WritebackState,
 };
 use ext4rs_layout::{
-    group::GroupChecksum,
-    inode::InodeFormat,
-    superblock::STATE_ERROR,
-    Geometry, Incompat, Seed, SuperBlock as DiskSuper,
+    group::GroupChecksum, inode::InodeFormat, superblock::STATE_ERROR, Geometry, Incompat, Seed,
+    SuperBlock as DiskSuper,
 };
 use ext4rs_vfs::{
     buffer_head::BufferHead,
@@ -23,7 +21,10 @@ use ext4rs_vfs::{
 use kernel::{
     new_mutex, new_spinlock,
     prelude::*,
-    sync::{atomic::{Atomic, AtomicFlag}, Mutex, SetOnce, SpinLock},
+    sync::{
+        atomic::{Atomic, AtomicFlag},
+        Mutex, SetOnce, SpinLock,
+    },
 };
 
 /// The filesystem type. Never instantiated.

@@ -10,11 +10,7 @@
 
 use crate::bindings;
 use core::{ffi::CStr, ptr::from_ref};
-use kernel::{
-    fmt::Arguments,
-    prelude::*,
-    types::Opaque,
-};
+use kernel::{fmt::Arguments, prelude::*, types::Opaque};
 
 /// How grave a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -54,12 +54,7 @@ pub(crate) fn get(inode: &Inode, stat: &mut KStat) {
 ///
 /// As `setattr_prepare`; `EOPNOTSUPP` for cutting a file short, and for changing the mode of a file
 /// that has an ACL.
-pub(crate) fn set(
-    inode: &Inode,
-    idmap: &IdMap,
-    dentry: &Dentry<Ext4>,
-    attr: &mut Attr,
-) -> Result {
+pub(crate) fn set(inode: &Inode, idmap: &IdMap, dentry: &Dentry<Ext4>, attr: &mut Attr) -> Result {
     let sb = inode.super_block();
     sb.data().check_running()?;
     attr.prepare(idmap, dentry)?;

@@ -98,7 +98,11 @@ impl<T: FileSystem> INode<T> {
     /// jbd2's part of this inode.
     pub(crate) fn jbd(&self) -> &JbdInode {
         // SAFETY: By the type invariant the inode heads a slot whose parts are initialised.
-        unsafe { (*self.as_ptr().cast::<InodeSlot<T>>()).jbd.assume_init_ref() }
+        unsafe {
+            (*self.as_ptr().cast::<InodeSlot<T>>())
+                .jbd
+                .assume_init_ref()
+        }
     }
 
     /// The filesystem's data of this inode.
