@@ -222,6 +222,10 @@ fn without_space_for_the_tree_nothing_changes() {
                     assert_eq!(e, ENOSPC);
                     assert_eq!(after, before);
                     refused += 1;
+                    // With as many as are needed, and no more, it works.
+                    add(&inode, lblk + 1000).unwrap();
+                    let needed = check(&inode).nodes.len() - before.nodes.len() + 1;
+                    assert!(needed > count as usize, "{needed}");
                 }
             }
         }
@@ -257,6 +261,23 @@ fn a_conversion_makes_room_for_two() {
         assert_eq!(kind(old.block + 1).kind, Kind::Written(old.start + 1));
         assert_eq!(kind(old.block + 2).kind, Kind::Unwritten(old.start + 2));
     }
+}
+
+/// A leaf that a second index names was found good for the first one.
+#[test]
+fn a_node_used_twice_is_noticed() {
+    report::expect_damage();
+    let inode = scattered(SMALL, (0..20).map(|i| i * 2));
+    let second = {
+        let mut raw = inode.data().raw.lock();
+        let mut root = NodeMut::new(&mut raw.i_block).unwrap();
+        let [first, second] = [0, 1].map(|i| root.as_node().index(i).unwrap());
+        let leaf = first.leaf;
+        root.set_index(1, &Index { leaf, ..second }).unwrap();
+        second.block
+    };
+    assert!(map::lookup(&inode, 0, 1).is_ok());
+    assert_eq!(map::lookup(&inode, second, 1), Err(EFSCORRUPTED));
 }
 
 /// Bytes changed anywhere in the tree: an error or an answer, never a panic, and never an endless
