@@ -143,6 +143,9 @@ pub(super) const fn inode_ops<T: FileSystem>() -> bindings::inode_operations {
     }
 }
 
+/// # Safety
+///
+/// Called by the VFS alone, as its operation `getattr`: the arguments live for the call.
 unsafe extern "C" fn getattr<T: FileSystem>(
     idmap: *mut bindings::mnt_idmap,
     path: *const bindings::path,
@@ -162,6 +165,9 @@ unsafe extern "C" fn getattr<T: FileSystem>(
     0
 }
 
+/// # Safety
+///
+/// Called by the VFS alone, as its operation `setattr`: the arguments live for the call.
 unsafe extern "C" fn setattr<T: FileSystem>(
     idmap: *mut bindings::mnt_idmap,
     dentry: *mut bindings::dentry,
@@ -179,6 +185,9 @@ unsafe extern "C" fn setattr<T: FileSystem>(
     from_result(|| T::setattr(inode, idmap, dentry, &mut attr))
 }
 
+/// # Safety
+///
+/// Called by the VFS alone, as its operation `get_inode_acl`: the arguments live for the call.
 unsafe extern "C" fn get_inode_acl<T: FileSystem>(
     inode: *mut bindings::inode,
     kind: ffi::c_int,
@@ -196,6 +205,9 @@ unsafe extern "C" fn get_inode_acl<T: FileSystem>(
     }
 }
 
+/// # Safety
+///
+/// Called by the VFS alone, as its operation `fileattr_get`: the arguments live for the call.
 unsafe extern "C" fn fileattr_get<T: FileSystem>(
     dentry: *mut bindings::dentry,
     fa: *mut bindings::file_kattr,
@@ -209,6 +221,9 @@ unsafe extern "C" fn fileattr_get<T: FileSystem>(
     0
 }
 
+/// # Safety
+///
+/// Called by the VFS alone, as its operation `fileattr_set`: the arguments live for the call.
 unsafe extern "C" fn fileattr_set<T: FileSystem>(
     _idmap: *mut bindings::mnt_idmap,
     dentry: *mut bindings::dentry,

@@ -133,6 +133,9 @@ impl<T: DirectoryOps> Ops<T> {
         ..pin_init::zeroed()
     };
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `lookup`: the arguments live for the call.
     unsafe extern "C" fn lookup(
         dir: *mut bindings::inode,
         dentry: *mut bindings::dentry,
@@ -149,6 +152,9 @@ impl<T: DirectoryOps> Ops<T> {
         unsafe { bindings::d_splice_alias(inode, dentry) }
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `create`: the arguments live for the call.
     unsafe extern "C" fn create(
         idmap: *mut bindings::mnt_idmap,
         dir: *mut bindings::inode,
@@ -166,6 +172,9 @@ impl<T: DirectoryOps> Ops<T> {
         from_result(|| T::create(idmap, dir, d, mode))
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `mkdir`: the arguments live for the call.
     unsafe extern "C" fn mkdir(
         idmap: *mut bindings::mnt_idmap,
         dir: *mut bindings::inode,
@@ -186,6 +195,9 @@ impl<T: DirectoryOps> Ops<T> {
         }
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `mknod`: the arguments live for the call.
     unsafe extern "C" fn mknod(
         idmap: *mut bindings::mnt_idmap,
         dir: *mut bindings::inode,
@@ -204,6 +216,9 @@ impl<T: DirectoryOps> Ops<T> {
         from_result(|| T::mknod(idmap, dir, d, mode, rdev))
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `unlink`: the arguments live for the call.
     unsafe extern "C" fn unsupported_unlink(
         _dir: *mut bindings::inode,
         _dentry: *mut bindings::dentry,
@@ -211,6 +226,9 @@ impl<T: DirectoryOps> Ops<T> {
         EOPNOTSUPP.to_errno()
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `link`: the arguments live for the call.
     unsafe extern "C" fn unsupported_link(
         _old: *mut bindings::dentry,
         _dir: *mut bindings::inode,
@@ -219,6 +237,9 @@ impl<T: DirectoryOps> Ops<T> {
         EOPNOTSUPP.to_errno()
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `symlink`: the arguments live for the call.
     unsafe extern "C" fn unsupported_symlink(
         _idmap: *mut bindings::mnt_idmap,
         _dir: *mut bindings::inode,
@@ -228,6 +249,9 @@ impl<T: DirectoryOps> Ops<T> {
         EOPNOTSUPP.to_errno()
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `rename`: the arguments live for the call.
     unsafe extern "C" fn unsupported_rename(
         _idmap: *mut bindings::mnt_idmap,
         _old_dir: *mut bindings::inode,
@@ -239,6 +263,9 @@ impl<T: DirectoryOps> Ops<T> {
         EOPNOTSUPP.to_errno()
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `iterate`: the arguments live for the call.
     unsafe extern "C" fn iterate(
         file: *mut bindings::file,
         ctx: *mut bindings::dir_context,
@@ -252,6 +279,9 @@ impl<T: DirectoryOps> Ops<T> {
         from_result(|| T::iterate(f.inode(), f, &mut out))
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `fsync`: the arguments live for the call.
     unsafe extern "C" fn fsync(
         file: *mut bindings::file,
         _start: bindings::loff_t,

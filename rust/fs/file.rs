@@ -202,6 +202,9 @@ impl<T: FileOps> Ops<T> {
         ..pin_init::zeroed()
     };
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `open`: the arguments live for the call.
     unsafe extern "C" fn open(
         inode: *mut bindings::inode,
         file: *mut bindings::file,
@@ -210,6 +213,9 @@ impl<T: FileOps> Ops<T> {
         from_result(|| unsafe { T::open(INode::from_raw(inode), File::from_raw(file)) })
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `release`: the arguments live for the call.
     unsafe extern "C" fn release(
         inode: *mut bindings::inode,
         file: *mut bindings::file,
@@ -219,6 +225,9 @@ impl<T: FileOps> Ops<T> {
         0
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `write_iter`: the arguments live for the call.
     unsafe extern "C" fn write_iter(
         kiocb: *mut bindings::kiocb,
         from: *mut bindings::iov_iter,
@@ -236,6 +245,9 @@ impl<T: FileOps> Ops<T> {
         }
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `fsync`: the arguments live for the call.
     unsafe extern "C" fn fsync(
         file: *mut bindings::file,
         start: bindings::loff_t,
@@ -255,6 +267,9 @@ impl<T: FileOps> Ops<T> {
         })
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `mmap_prepare`: the arguments live for the call.
     unsafe extern "C" fn mmap_prepare(desc: *mut bindings::vm_area_desc) -> ffi::c_int {
         // SAFETY: The description and its file are live for the call; the table is a constant.
         unsafe {
@@ -264,6 +279,9 @@ impl<T: FileOps> Ops<T> {
         0
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `llseek`: the arguments live for the call.
     unsafe extern "C" fn llseek(
         file: *mut bindings::file,
         offset: bindings::loff_t,
@@ -273,6 +291,9 @@ impl<T: FileOps> Ops<T> {
         unsafe { iomap::llseek::<T, T::ReportMap>(file, offset, whence) }
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `fiemap`: the arguments live for the call.
     unsafe extern "C" fn fiemap(
         inode: *mut bindings::inode,
         info: *mut bindings::fiemap_extent_info,

@@ -622,12 +622,20 @@ pub(super) struct SlotOps<T>(PhantomData<T>);
 
 impl<T: FileSystem> SlotOps<T> {
     /// Called by the slab for each new object, once.
+    ///
+    /// # Safety
+    ///
+    /// Called by the slab alone, with a new object of the cache.
     pub(super) unsafe extern "C" fn init_once(ptr: *mut kernel::ffi::c_void) {
         // SAFETY: The slab gives an object of our size; the inode is at its head.
         unsafe { bindings::inode_init_once(ptr.cast()) };
     }
 
     /// Makes an inode object.
+    ///
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `alloc_inode`: the arguments live for the call.
     pub(super) unsafe extern "C" fn alloc_inode(
         sb: *mut bindings::super_block,
     ) -> *mut bindings::inode {
@@ -657,6 +665,10 @@ impl<T: FileSystem> SlotOps<T> {
     }
 
     /// Frees an inode object, after an RCU grace period.
+    ///
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `free_inode`: the arguments live for the call.
     pub(super) unsafe extern "C" fn free_inode(inode: *mut bindings::inode) {
         let slot: *mut InodeSlot<T> = inode.cast();
         // SAFETY: The VFS is done with the inode, and so are RCU readers: both parts were
@@ -670,6 +682,10 @@ impl<T: FileSystem> SlotOps<T> {
     }
 
     /// The last reference is gone.
+    ///
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `evict_inode`: the arguments live for the call.
     pub(super) unsafe extern "C" fn evict_inode(ptr: *mut bindings::inode) {
         // SAFETY: The inode is live and ours until `clear_inode`.
         let inode = unsafe { INode::<T>::from_raw(ptr) };

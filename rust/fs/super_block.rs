@@ -308,6 +308,9 @@ fn super_ops_table<T: FileSystem>() -> *const bindings::super_operations {
 impl<T: FileSystem> SbOps<T> {
     const TABLE: bindings::super_operations = super_ops::<T>();
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `write_inode`: the arguments live for the call.
     unsafe extern "C" fn write_inode(
         inode: *mut bindings::inode,
         wbc: *mut bindings::writeback_control,
@@ -323,6 +326,9 @@ impl<T: FileSystem> SbOps<T> {
         from_result(|| T::write_inode(inode, sync))
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `dirty_inode`: the arguments live for the call.
     unsafe extern "C" fn dirty_inode(inode: *mut bindings::inode, flags: ffi::c_int) {
         if flags as u32 == bindings::inode_state_flags_enum_I_DIRTY_TIME {
             return;
@@ -331,26 +337,41 @@ impl<T: FileSystem> SbOps<T> {
         T::dirty_inode(unsafe { INode::<T>::from_raw(inode) });
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `put_super`: the arguments live for the call.
     unsafe extern "C" fn put_super(sb: *mut bindings::super_block) {
         // SAFETY: The superblock is live for the call.
         T::put_super(unsafe { SuperBlock::<T>::from_raw(sb) });
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `sync_fs`: the arguments live for the call.
     unsafe extern "C" fn sync_fs(sb: *mut bindings::super_block, wait: ffi::c_int) -> ffi::c_int {
         // SAFETY: The superblock is live for the call.
         from_result(|| T::sync_fs(unsafe { SuperBlock::from_raw(sb) }, wait != 0))
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `freeze_fs`: the arguments live for the call.
     unsafe extern "C" fn freeze_fs(sb: *mut bindings::super_block) -> ffi::c_int {
         // SAFETY: The superblock is live for the call.
         from_result(|| T::freeze_fs(unsafe { SuperBlock::from_raw(sb) }))
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `unfreeze_fs`: the arguments live for the call.
     unsafe extern "C" fn unfreeze_fs(sb: *mut bindings::super_block) -> ffi::c_int {
         // SAFETY: The superblock is live for the call.
         from_result(|| T::unfreeze_fs(unsafe { SuperBlock::from_raw(sb) }))
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `statfs`: the arguments live for the call.
     unsafe extern "C" fn statfs(
         dentry: *mut bindings::dentry,
         out: *mut bindings::kstatfs,
@@ -374,6 +395,9 @@ impl<T: FileSystem> SbOps<T> {
         })
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `show_options`: the arguments live for the call.
     unsafe extern "C" fn show_options(
         seq: *mut bindings::seq_file,
         root: *mut bindings::dentry,
@@ -412,6 +436,9 @@ impl<T: FileSystem> ContextOps<T> {
         unsafe { &mut *(*fc).fs_private.cast::<T::Context>() }
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `free`: the arguments live for the call.
     unsafe extern "C" fn free(fc: *mut bindings::fs_context) {
         // SAFETY: `fs_private` is null or the box made in `init_fs_context`, freed here only.
         unsafe {
@@ -421,6 +448,9 @@ impl<T: FileSystem> ContextOps<T> {
         }
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `parse_param`: the arguments live for the call.
     unsafe extern "C" fn parse_param(
         fc: *mut bindings::fs_context,
         param: *mut bindings::fs_parameter,
@@ -444,11 +474,17 @@ impl<T: FileSystem> ContextOps<T> {
         })
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `get_tree`: the arguments live for the call.
     unsafe extern "C" fn get_tree(fc: *mut bindings::fs_context) -> ffi::c_int {
         // SAFETY: The context is ours; `fill_super` gets the superblock from it.
         unsafe { bindings::get_tree_bdev(fc, Some(Self::fill_super)) }
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `fill_super`: the arguments live for the call.
     unsafe extern "C" fn fill_super(
         sb: *mut bindings::super_block,
         fc: *mut bindings::fs_context,
@@ -489,6 +525,9 @@ impl<T: FileSystem> ContextOps<T> {
         })
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `reconfigure`: the arguments live for the call.
     unsafe extern "C" fn reconfigure(fc: *mut bindings::fs_context) -> ffi::c_int {
         // SAFETY: The context's root and its superblock are live; `s_umount` is held.
         let (sb, read_only) = unsafe {
@@ -511,6 +550,10 @@ impl<T: FileSystem> ContextOps<T> {
 }
 
 /// Sets up a mount context.
+///
+/// # Safety
+///
+/// Called by the VFS alone, as its operation `init_fs_context`: the arguments live for the call.
 pub(super) unsafe extern "C" fn init_fs_context<T: FileSystem>(
     fc: *mut bindings::fs_context,
 ) -> ffi::c_int {
@@ -526,6 +569,10 @@ pub(super) unsafe extern "C" fn init_fs_context<T: FileSystem>(
 }
 
 /// Ends a mount.
+///
+/// # Safety
+///
+/// Called by the VFS alone, as its operation `kill_sb`: the arguments live for the call.
 pub(super) unsafe extern "C" fn kill_sb<T: FileSystem>(sb: *mut bindings::super_block) {
     // SAFETY: The VFS gives up the superblock.
     unsafe { bindings::kill_block_super(sb) };

@@ -37,6 +37,9 @@ impl<T: SymlinkOps> Ops<T> {
         ..attr::inode_ops::<T>()
     };
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `get_link`: the arguments live for the call.
     unsafe extern "C" fn get_link(
         dentry: *mut bindings::dentry,
         inode: *mut bindings::inode,
@@ -68,6 +71,10 @@ impl<T: SymlinkOps> Ops<T> {
 }
 
 /// Frees a target handed out by `get_link`.
+///
+/// # Safety
+///
+/// Called by the VFS alone, once, with what `get_link` gave it.
 unsafe extern "C" fn kfree_link(ptr: *mut ffi::c_void) {
     // SAFETY: The pointer is the buffer of a `KVec<u8>`, which `kmalloc` made; null is allowed.
     unsafe { bindings::kfree(ptr) };
