@@ -14,7 +14,7 @@ use crate::{
     volume::Ext4,
 };
 use ext4rs_vfs::{
-    folio::{Folio, LockedFolio},
+    folio::{Folio, FolioBatch, LockedFolio},
     jbd2::ReservedHandle,
     mapping::Tag,
     plug::with_plug,
@@ -122,7 +122,7 @@ impl<'a> Pass<'a> {
         };
         let mut cursor = first;
         loop {
-            let batch = mapping.tagged(&mut cursor, last, tag);
+            let batch = self.find(&mut cursor, last, tag);
             if batch.is_empty() {
                 return Ok(Walk::Complete);
             }
@@ -142,6 +142,19 @@ impl<'a> Pass<'a> {
                 }
             }
         }
+    }
+
+    /// Finds the next folios to look at. Where they lie close together, no more than the budget is
+    /// for: those that are not sent now would be looked up again by the next call.
+    fn find(&mut self, cursor: &mut u64, last: u64, tag: Tag) -> FolioBatch {
+        let mapping = self.inode.mapping();
+        let budget = u64::try_from(self.submitter.control().budget()).unwrap_or(0);
+        let near = cursor.saturating_add(budget).saturating_sub(1).min(last);
+        let batch = mapping.tagged(cursor, near, tag);
+        if batch.is_empty() && near < last {
+            return mapping.tagged(cursor, last, tag);
+        }
+        batch
     }
 
     /// Whether the call has written what it was asked for. A call for integrity writes all.
