@@ -45,7 +45,7 @@ pub fn print(level: Level, args: Arguments<'_>) {
     // SAFETY: The format takes one pointer to `fmt::Arguments` for `%pA`, and gets it.
     unsafe {
         bindings::_printk(
-            level.format().as_ptr().cast(),
+            level.format().as_char_ptr(),
             from_ref(&args).cast::<kernel::ffi::c_void>(),
         )
     };
@@ -56,7 +56,7 @@ pub fn panic(args: Arguments<'_>) -> ! {
     // SAFETY: As in `print`.
     unsafe {
         bindings::panic(
-            c"%pA\n".as_ptr().cast(),
+            c"%pA\n".as_char_ptr(),
             from_ref(&args).cast::<kernel::ffi::c_void>(),
         )
     }

@@ -642,8 +642,8 @@ impl<T: FileSystem> SlotOps<T> {
         // SAFETY: `s_type` of a superblock of `T` stands in a `Registration<T>`.
         let cache = unsafe { super::registration::inode_cache::<T>((*sb).s_type.cast()) };
         // SAFETY: Superblock and cache are live.
-        let slot: *mut InodeSlot<T> =
-            unsafe { bindings::alloc_inode_sb(sb, cache, bindings::GFP_KERNEL) }.cast();
+        let slot = unsafe { bindings::alloc_inode_sb(sb, cache, bindings::GFP_KERNEL) };
+        let slot: *mut InodeSlot<T> = slot.cast();
         if slot.is_null() {
             return core::ptr::null_mut();
         }
