@@ -26,7 +26,7 @@ use ext4rs_layout::{
 use ext4rs_vfs::{
     fs::{
         now_seconds, Attr, Dentry, FileAttr, FileSystem, IdMap, KStat, Limits, NewSuperBlock,
-        PosixAcl, StatFs,
+        PosixAcl, StatFs, XattrNames, XattrSpace,
     },
     log::{self, Level},
 };
@@ -269,6 +269,14 @@ impl FileSystem for Ext4 {
 
     fn evict_inode(inode: &Inode) {
         inode::evict(inode);
+    }
+
+    fn get_xattr(inode: &Inode, space: XattrSpace, name: &[u8]) -> Result<Option<KVec<u8>>> {
+        xattr::get_named(inode, space, name)
+    }
+
+    fn list_xattrs(inode: &Inode, names: &mut XattrNames<'_>) -> Result {
+        xattr::list(inode, names)
     }
 
     fn get_acl(inode: &Inode, default: bool) -> Result<Option<PosixAcl>> {

@@ -13,9 +13,15 @@ use crate::{
 use ext4rs_layout::{
     acl::{self, Tag},
     inode as disk,
-    xattr::{self as format, Attrs, Rules, INDEX_ACL_ACCESS, INDEX_ACL_DEFAULT},
+    xattr::{
+        self as format, Attrs, Rules, INDEX_ACL_ACCESS, INDEX_ACL_DEFAULT, INDEX_SECURITY,
+        INDEX_TRUSTED, INDEX_USER,
+    },
 };
-use ext4rs_vfs::fs::PosixAcl;
+use ext4rs_vfs::{
+    cred::is_admin,
+    fs::{PosixAcl, XattrNames, XattrSpace},
+};
 use kernel::prelude::*;
 
 /// `POSIX_ACL_XATTR_VERSION`: the form in which the kernel takes an ACL.
@@ -40,6 +46,43 @@ pub(crate) fn get(inode: &Inode, index: u8, name: &[u8]) -> Result<Option<KVec<u
         Ok(found.is_none())
     })?;
     Ok(found)
+}
+
+/// The value of the attribute of this name in a namespace.
+///
+/// # Errors
+///
+/// As [`get`].
+pub(crate) fn get_named(inode: &Inode, space: XattrSpace, name: &[u8]) -> Result<Option<KVec<u8>>> {
+    let index = match space {
+        XattrSpace::User => INDEX_USER,
+        XattrSpace::Trusted => INDEX_TRUSTED,
+        XattrSpace::Security => INDEX_SECURITY,
+    };
+    get(inode, index, name)
+}
+
+/// Names the attributes that the current task may know of.
+///
+/// # Errors
+///
+/// `ERANGE` if there is no room for a name, or as [`get`].
+pub(crate) fn list(inode: &Inode, names: &mut XattrNames<'_>) -> Result {
+    let acl = inode.super_block().data().options.lock().acl;
+    visit(inode, &mut |attrs| {
+        for attr in attrs.iter() {
+            let visible = match attr.index {
+                INDEX_USER | INDEX_SECURITY => true,
+                INDEX_TRUSTED => is_admin(),
+                INDEX_ACL_ACCESS | INDEX_ACL_DEFAULT => acl,
+                _ => false,
+            };
+            if let (true, Some(prefix)) = (visible, format::prefix(attr.index)) {
+                names.add(prefix.as_bytes(), attr.name)?;
+            }
+        }
+        Ok(true)
+    })
 }
 
 /// The access ACL of an inode, or the default ACL of a directory; `None` if it has none.

@@ -3,7 +3,7 @@
 //! Attributes: `stat`, `chmod` and its kin, `chattr`, and the inode operations that every kind of
 //! inode has.
 
-use super::{from_result, inode::Timespec, Dentry, FileSystem, INode};
+use super::{from_result, inode::Timespec, xattr, Dentry, FileSystem, INode};
 use crate::bindings;
 use core::ptr::{null_mut, NonNull};
 use kernel::{error::to_result, ffi, prelude::*, types::Opaque};
@@ -137,6 +137,7 @@ pub(super) const fn inode_ops<T: FileSystem>() -> bindings::inode_operations {
         getattr: Some(getattr::<T>),
         setattr: Some(setattr::<T>),
         get_inode_acl: Some(get_inode_acl::<T>),
+        listxattr: Some(xattr::list::<T>),
         fileattr_get: Some(fileattr_get::<T>),
         fileattr_set: Some(fileattr_set::<T>),
         ..pin_init::zeroed()

@@ -19,6 +19,7 @@ pub mod inode;
 pub mod registration;
 pub mod super_block;
 pub mod symlink;
+pub mod xattr;
 
 pub use self::acl::{Inherited, PosixAcl};
 pub use self::attr::{Attr, FileAttr, IdMap, KStat, StatAttributes};
@@ -31,6 +32,7 @@ pub use self::inode::{
 pub use self::registration::Registration;
 pub use self::super_block::{Limits, NewSuperBlock, StatFs, SuperBlock};
 pub use self::symlink::SymlinkOps;
+pub use self::xattr::{XattrNames, XattrSpace};
 
 use kernel::{prelude::*, sync::aref::ARef};
 
@@ -114,6 +116,13 @@ pub trait FileSystem: Sized + Send + Sync + 'static {
 
     /// The access ACL or default ACL of an inode, `None` if it has none.
     fn get_acl(inode: &INode<Self>, default: bool) -> Result<Option<PosixAcl>>;
+
+    /// The value of an extended attribute; `name` is without its namespace. `None` if the inode has
+    /// none of that name.
+    fn get_xattr(inode: &INode<Self>, space: XattrSpace, name: &[u8]) -> Result<Option<KVec<u8>>>;
+
+    /// Names the inode's extended attributes that the caller may know of.
+    fn list_xattrs(inode: &INode<Self>, names: &mut XattrNames<'_>) -> Result;
 
     /// Fills in what `stat` shows beyond the VFS inode's own fields.
     fn getattr(inode: &INode<Self>, stat: &mut KStat);

@@ -5,7 +5,7 @@
 //! C headers: [`include/linux/fs.h`](srctree/include/linux/fs.h),
 //! [`include/linux/fs_context.h`](srctree/include/linux/fs_context.h)
 
-use super::{from_result, inode::SlotOps, FileSystem, INode};
+use super::{from_result, inode::SlotOps, xattr, FileSystem, INode};
 use crate::bindings;
 use core::{marker::PhantomData, ptr::null_mut};
 use kernel::{
@@ -498,6 +498,7 @@ impl<T: FileSystem> ContextOps<T> {
             unsafe {
                 (*sb).s_fs_info = data.into_foreign();
                 (*sb).s_op = super_ops_table::<T>().cast();
+                (*sb).s_xattr = xattr::handlers::<T>().cast();
             }
             // SAFETY: The data is set.
             let this = unsafe { SuperBlock::<T>::from_raw(sb) };
