@@ -150,7 +150,7 @@ impl Volume {
             try_pin_init!(Self {
                 disk,
                 geo,
-                inode_format: InodeFormat::new(&geo, disk.incompat.has(Incompat::SIXTY_FOUR_BIT)),
+                inode_format: InodeFormat::new(geo, disk.incompat.has(Incompat::SIXTY_FOUR_BIT)),
                 seed: disk.csum_seed(),
                 group_checksum: disk.group_checksum(),
                 super_block,
@@ -162,7 +162,7 @@ impl Volume {
                 journal: SetOnce::new(),
                 overhead: Atomic::new(0),
                 completion_pool: Atomic::new(0),
-                super_lock <- new_mutex!(Mutable::new(&disk), "ext4rs_super"),
+                super_lock <- new_mutex!(Mutable::new(disk), "ext4rs_super"),
                 errors <- Errors::new(disk.state & STATE_ERROR != 0),
                 announced: AtomicFlag::new(false),
                 sectors_at_mount,

@@ -45,7 +45,7 @@ pub(crate) fn get(inode: &Inode, stat: &mut KStat) {
         nodump: flags & FL_NODUMP != 0,
     });
     let shift = inode.super_block().data().geo.block_bits.saturating_sub(9);
-    stat.add_sectors(u64::from(map::delayed_blocks(inode)) << shift);
+    stat.add_sectors(map::delayed_blocks(inode) << shift);
 }
 
 /// Changes attributes; the inode's `i_rwsem` is held.

@@ -57,7 +57,7 @@ impl WritebackState {
     /// The state of a volume that is being mounted, on the device `name`.
     pub(crate) fn new(name: &CStr) -> impl PinInit<Self, Error> + '_ {
         try_pin_init!(Self {
-            queue: Workqueue::new(&*CString::try_from_fmt(fmt!("ext4rs-conv/{}", name))?)?,
+            queue: Workqueue::new(&CString::try_from_fmt(fmt!("ext4rs-conv/{}", name))?)?,
             counters: Arc::pin_init(Counters::new(), GFP_KERNEL)?,
             directory <- new_mutex!(None, "ext4rs_sysfs"),
         }? Error)
