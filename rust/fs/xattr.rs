@@ -60,6 +60,11 @@ impl XattrNames<'_> {
 }
 
 /// Lists names: the inode operation.
+///
+/// # Safety
+///
+/// Called by the VFS alone, as its operation `listxattr`: the arguments live for the call, and
+/// `buffer` has `size` bytes.
 pub(super) unsafe extern "C" fn list<T: FileSystem>(
     dentry: *mut bindings::dentry,
     buffer: *mut ffi::c_char,
@@ -89,19 +94,19 @@ struct Handlers<T>(PhantomData<T>);
 
 impl<T: FileSystem> Handlers<T> {
     const USER: bindings::xattr_handler = bindings::xattr_handler {
-        prefix: c"user.".as_ptr().cast(),
+        prefix: c"user.".to_bytes_with_nul().as_ptr().cast(),
         get: Some(Self::get_user),
         ..pin_init::zeroed()
     };
 
     const TRUSTED: bindings::xattr_handler = bindings::xattr_handler {
-        prefix: c"trusted.".as_ptr().cast(),
+        prefix: c"trusted.".to_bytes_with_nul().as_ptr().cast(),
         get: Some(Self::get_trusted),
         ..pin_init::zeroed()
     };
 
     const SECURITY: bindings::xattr_handler = bindings::xattr_handler {
-        prefix: c"security.".as_ptr().cast(),
+        prefix: c"security.".to_bytes_with_nul().as_ptr().cast(),
         get: Some(Self::get_security),
         set: Some(Self::set_security),
         ..pin_init::zeroed()
@@ -116,6 +121,9 @@ impl<T: FileSystem> Handlers<T> {
         null(),
     ];
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as the handler of `user.`: the arguments live for the call.
     unsafe extern "C" fn get_user(
         _handler: *const bindings::xattr_handler,
         _dentry: *mut bindings::dentry,
@@ -124,10 +132,13 @@ impl<T: FileSystem> Handlers<T> {
         buffer: *mut ffi::c_void,
         size: usize,
     ) -> ffi::c_int {
-        // SAFETY: As the VFS gives them.
+        // SAFETY: What the VFS gives is what is asked for.
         unsafe { get::<T>(XattrSpace::User, inode, name, buffer, size) }
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as the handler of `trusted.`: the arguments live for the call.
     unsafe extern "C" fn get_trusted(
         _handler: *const bindings::xattr_handler,
         _dentry: *mut bindings::dentry,
@@ -136,10 +147,13 @@ impl<T: FileSystem> Handlers<T> {
         buffer: *mut ffi::c_void,
         size: usize,
     ) -> ffi::c_int {
-        // SAFETY: As the VFS gives them.
+        // SAFETY: What the VFS gives is what is asked for.
         unsafe { get::<T>(XattrSpace::Trusted, inode, name, buffer, size) }
     }
 
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as the handler of `security.`: the arguments live for the call.
     unsafe extern "C" fn get_security(
         _handler: *const bindings::xattr_handler,
         _dentry: *mut bindings::dentry,
@@ -148,13 +162,17 @@ impl<T: FileSystem> Handlers<T> {
         buffer: *mut ffi::c_void,
         size: usize,
     ) -> ffi::c_int {
-        // SAFETY: As the VFS gives them.
+        // SAFETY: What the VFS gives is what is asked for.
         unsafe { get::<T>(XattrSpace::Security, inode, name, buffer, size) }
     }
 
     /// Attributes cannot be changed. The VFS takes `EOPNOTSUPP` for leave to write to a file that
     /// keeps its capabilities, which whoever may write it could then use: that is refused in
     /// another way.
+    ///
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as the handler of `security.`: the arguments live for the call.
     unsafe extern "C" fn set_security(
         _handler: *const bindings::xattr_handler,
         _idmap: *mut bindings::mnt_idmap,
