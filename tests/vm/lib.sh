@@ -56,11 +56,13 @@ same() {
 
 is_ext4rs() { [ "$FS" = ext4rs ]; }
 
-# fresh DEVICE MKE2FS-OPTION...: a new volume with default features.
+# fresh DEVICE MKE2FS-OPTION...: a new volume with default features, on all of the device or on
+# $blocks of it.
+blocks=
 fresh() {
 	local device=$1
 	shift
-	mke2fs -q -F -t ext4 "$@" "$device" >/dev/null || {
+	mke2fs -q -F -t ext4 "$@" "$device" $blocks >/dev/null || {
 		not_ok mke2fs "on $device with $*"
 		exit 1
 	}

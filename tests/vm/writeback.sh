@@ -15,12 +15,7 @@ round() {
 	fsck "$1" /dev/vdb
 }
 
-# --lazy: nothing but fsync may send data. Without delayed allocation and with ordered data, each
-# commit of the journal does.
+# --lazy: nothing but fsync may send data.
 round writeback-4k 4096 256 "" --lazy
 round writeback-1k 1024 64 "" --lazy
-round writeback-ordered 4096 64 dioread_lock --lazy
-# ext4 turns dioread_nolock off here.
-round writeback-nodelalloc 4096 64 nodelalloc,dioread_nolock $(if is_ext4rs; then echo --lazy; fi)
-round writeback-nodelalloc-ordered 4096 64 nodelalloc,dioread_lock
 finish

@@ -8,7 +8,7 @@ use crate::sys::{errno, volume};
 use crate::tree::{plan, populate, verify, Params};
 use crate::why::{equal, require, Why, Within};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::Path;
 
 /// What is to be loaded, and where it mounts what.

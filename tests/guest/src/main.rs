@@ -9,6 +9,7 @@ mod args;
 mod behave;
 mod cycles;
 mod foreign;
+mod images;
 mod kernel;
 mod manifest;
 mod many;
@@ -19,6 +20,7 @@ mod rng;
 mod sys;
 mod trace;
 mod tree;
+mod volumes;
 mod why;
 mod writeback;
 
@@ -43,6 +45,11 @@ readback DIR                                                        read files i
 refused DIR [--allowed] [--prefix P] [--only NAME]                  try what is not built yet
 writeback DEV DIR --fs F --options O --mib N [--own] [--lazy] ...   measure write-back
 cycles DEV DIR --fs F --module FILE                                 load and unload it
+images DEV DIR --fs F --count N --seed N [--own] [--image N]        try damaged volumes
+copy DEVICE DEVICE                                                  copy what is on the disk
+partition DISK                                                      make it its own partition 1
+digest DEVICE                                                       a digest of it
+space DIR                                                           print statfs
 behave DIR [--prefix P] [--only NAME]                               test what programs rely on
 ";
 
@@ -65,7 +72,7 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
             let params = params(args)?;
             tree::verify::verify(&args.path(0)?, &params, &tree::plan::plan(&params))
         }
-        "fill" => fill(args),
+        "fill" => volumes::fill(&args.path(0)?, args.bytes("bytes", "0")?),
         "manifest" => print_manifest(args),
         "foreign" => foreign::make(&args.path(0)?),
         "flags" => foreign::check_flags(&args.path(0)?, args.has("refusing")),
@@ -95,6 +102,13 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
         }
         "writeback" => write_back(args),
         "cycles" => cycles(args),
+        "images" => images(args),
+        "copy" => volumes::copy(&args.path(0)?, &args.path(1)?),
+        "partition" => Ok(sys::volume::add_partition(&std::fs::File::open(
+            args.path(0)?,
+        )?)?),
+        "digest" => volumes::digest(&args.path(0)?).map(|digest| println!("{digest:016x}")),
+        "space" => Ok(println!("{:?}", sys::volume::space(&args.path(0)?)?)),
         "behave" => {
             let mut report = report(args);
             behave::run(&args.path(0)?, &mut report)?;
@@ -124,6 +138,25 @@ fn write_back(args: &Args) -> Result<(), Why> {
         writeback::over_and_over(&bench, &mut report)?;
     }
     writeback::background(&bench, mib / 2, &mut report)?;
+    report.finish()
+}
+
+fn images(args: &Args) -> Result<(), Why> {
+    let (dev, dir) = (args.path(0)?, args.path(1)?);
+    let trial = images::Trial {
+        fs: args.text("fs", "ext4rs"),
+        dev: &dev,
+        dir: &dir,
+        count: args.number("count", 100)?,
+        seed: args.number("seed", 1)?,
+        only: args
+            .has("image")
+            .then(|| args.number("image", 0))
+            .transpose()?,
+        own: args.has("own"),
+    };
+    let mut report = report(args);
+    trial.run(&mut report)?;
     report.finish()
 }
 
@@ -167,25 +200,6 @@ fn populate(args: &Args) -> Result<(), Why> {
         nodes.len()
     );
     Ok(())
-}
-
-/// Writes 0xa5 over the first bytes of a device, all of it if no number is given.
-fn fill(args: &Args) -> Result<(), Why> {
-    let device = std::fs::OpenOptions::new()
-        .write(true)
-        .open(args.path(0)?)?;
-    let size = sys::volume::device_size(&device)?;
-    let mut left = match args.bytes("bytes", "0")? {
-        0 => size,
-        bytes => bytes.min(size),
-    };
-    let garbage = vec![0xa5; 1 << 20];
-    while left > 0 {
-        let length = left.min(garbage.len() as u64);
-        (&device).write_all(&garbage[..length as usize])?;
-        left -= length;
-    }
-    Ok(device.sync_all()?)
 }
 
 fn print_manifest(args: &Args) -> Result<(), Why> {

@@ -15,8 +15,6 @@ const FIEMAP_FLAG_SYNC: u32 = 1;
 pub const FIEMAP_EXTENT_LAST: u32 = 0x1;
 /// Delayed allocation: no place on the disk yet.
 pub const FIEMAP_EXTENT_DELALLOC: u32 = 0x4;
-/// Allocated, never written: reads as zeros.
-pub const FIEMAP_EXTENT_UNWRITTEN: u32 = 0x800;
 /// Merged for this answer's sake.
 pub const FIEMAP_EXTENT_MERGED: u32 = 0x1000;
 

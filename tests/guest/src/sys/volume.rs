@@ -92,14 +92,6 @@ pub fn sync() {
     unsafe { libc::sync() }
 }
 
-/// `BLKFLSBUF`: writes the device's own cached pages out and forgets them.
-pub fn forget_buffers(dev: &File) -> io::Result<()> {
-    /// `_IO(0x12, 97)`.
-    const BLKFLSBUF: libc::Ioctl = 0x1261;
-    // SAFETY: No memory is passed.
-    answer(unsafe { libc::ioctl(dev.as_raw_fd(), BLKFLSBUF, 0) }.into()).map(drop)
-}
-
 /// The size of a block device in bytes.
 pub fn device_size(dev: &File) -> io::Result<u64> {
     /// `_IOR(0x12, 114, size_t)`.
@@ -108,6 +100,47 @@ pub fn device_size(dev: &File) -> io::Result<u64> {
     // SAFETY: The kernel writes eight bytes through the pointer, which lives over the call.
     answer(unsafe { libc::ioctl(dev.as_raw_fd(), BLKGETSIZE64, &mut size) }.into())?;
     Ok(size)
+}
+
+/// `struct blkpg_partition`.
+#[repr(C)]
+struct RawPartition {
+    start: i64,
+    length: i64,
+    number: libc::c_int,
+    names: [u8; 128],
+}
+
+/// `struct blkpg_ioctl_arg`.
+#[repr(C)]
+struct RawPartitionCall {
+    op: libc::c_int,
+    flags: libc::c_int,
+    length: libc::c_int,
+    data: *mut RawPartition,
+}
+
+/// Makes all of `disk` its partition 1, in the kernel's memory alone.
+pub fn add_partition(disk: &File) -> io::Result<()> {
+    /// `_IO(0x12, 105)`.
+    const BLKPG: libc::Ioctl = 0x1269;
+    /// `BLKPG_ADD_PARTITION`.
+    const ADD: libc::c_int = 1;
+    let length = device_size(disk)?.try_into().map_err(io::Error::other)?;
+    let mut partition = RawPartition {
+        start: 0,
+        length,
+        number: 1,
+        names: [0; 128],
+    };
+    let call = RawPartitionCall {
+        op: ADD,
+        flags: 0,
+        length: size_of::<RawPartition>() as libc::c_int,
+        data: &mut partition,
+    };
+    // SAFETY: The call and the partition that it points to live over it.
+    answer(unsafe { libc::ioctl(disk.as_raw_fd(), BLKPG, &call) }.into()).map(drop)
 }
 
 /// Loads the kernel module in `file`.

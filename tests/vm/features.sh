@@ -1,0 +1,113 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#: mem=1G disks=64M timeout=300
+#
+# Volumes of other features: those that ext4rs cannot do are refused by name, the rest works.
+. "$(dirname "$0")/lib.sh"
+
+dev=/dev/vdb
+
+# refuses NAME MODE PATTERN: the mount fails, and the kernel's log says why.
+refuses() {
+	mark
+	if mount -t "$FS" -o "$2" $dev $dir 2>"$scratch/said"; then
+		umount $dir
+		not_ok "features-$1-$2" "it was mounted"
+	elif said "$3"; then
+		ok "features-$1-$2"
+	else
+		not_ok "features-$1-$2" "the log does not name $3: $(since_mark | tail -n 1)"
+	fi
+}
+
+# works NAME MKE2FS-OPTION...: written to, consistent, and the same under ext4.
+works() {
+	local name=features-$1
+	shift
+	fresh $dev "$@"
+	mark
+	if ! mount -t "$FS" -o noatime $dev $dir 2>/dev/null; then
+		not_ok "$name" "not mounted: $(since_mark | tail -n 1)"
+		return
+	fi
+	check "$name-populate" "$tool" populate $dir/tree --files 40 --bytes 5M --fragments 30
+	umount $dir
+	fsck "$name" $dev
+	up $dev ro,noatime
+	"$tool" manifest $dir --layout --access >"$scratch/is"
+	umount $dir
+	up $dev ro,noatime ext4
+	"$tool" manifest $dir --layout --access >"$scratch/want"
+	umount $dir
+	same "$name-manifest" "$scratch/want" "$scratch/is"
+}
+
+if is_ext4rs; then
+	fresh $dev -O ^has_journal
+	refuses no-journal rw journal
+	refuses no-journal ro journal
+	fresh $dev -O ^extent,^64bit
+	refuses no-extents rw extent
+	refuses no-extents ro extent
+	for word in casefold encrypt inline_data mmp ea_inode large_dir; do
+		fresh $dev -O $word
+		mark
+		if mount -t ext4rs $dev $dir 2>/dev/null; then
+			umount $dir
+			works $word -O $word
+		else
+			refuses $word rw $word
+			refuses $word ro $word
+		fi
+	done
+fi
+fresh $dev
+debugfs -w -R 'feature FEATURE_I30' $dev >/dev/null 2>&1
+refuses unknown-incompat rw 'FEATURE_I30|0x40000000|40000000|unsupported optional features'
+refuses unknown-incompat ro 'FEATURE_I30|0x40000000|40000000|unsupported optional features'
+fresh $dev
+debugfs -w -R 'feature FEATURE_R30' $dev >/dev/null 2>&1
+refuses unknown-ro-compat rw 'FEATURE_R30|0x40000000|40000000|unsupported optional features'
+up $dev ro
+check features-unknown-ro-compat-ro ls $dir/lost+found
+check features-unknown-ro-compat-stays-ro sh -c "! mount -o remount,rw $dir 2>&1"
+umount $dir
+
+# An indirect file on a volume that has extents: refused alone.
+fresh $dev -O ^extent,^64bit
+up $dev rw ext4
+echo old >$dir/old
+mkdir $dir/directory
+umount $dir
+tune2fs -O extent $dev >/dev/null
+up $dev rw ext4
+echo new >$dir/new
+umount $dir
+if is_ext4rs; then
+	if mount -t ext4rs $dev $dir; then
+		check features-indirect-file-refused sh -c "! cat $dir/old"
+		check features-extent-file-beside-it [ "$(cat $dir/new)" = new ]
+		umount $dir
+	else
+		# The root directory itself has no extents here.
+		ok features-indirect-root-refused
+	fi
+	fsck features-indirect $dev
+fi
+
+works no-64bit -O ^64bit
+works no-flex-bg -O ^flex_bg
+works no-csum -O ^metadata_csum,^metadata_csum_seed,^orphan_file
+works gdt-csum -O ^metadata_csum,^metadata_csum_seed,^orphan_file,uninit_bg
+works no-csum-seed -O ^metadata_csum_seed
+works no-orphan-file -O ^orphan_file
+works no-dir-index -O ^dir_index
+works small-inodes -I 128
+works large-inodes -I 1024 -b 4096
+works no-resize-inode -O ^resize_inode
+works meta-bg -O ^resize_inode,meta_bg -b 1024
+works sparse-super2 -O sparse_super2 -b 1024
+works large-journal -J size=16
+works few-inodes -N 256
+blocks=60001 works odd-size -b 1024
+finish
