@@ -509,8 +509,23 @@ fn indexes() {
     );
     assert!(htree::root(&root, true, &fmt).is_ok());
     leftover(&root, &fmt);
+    collisions(&root, &fmt);
     put(&mut root, 30, 1, 2);
     assert_eq!(htree::root(&root, true, &fmt).unwrap().0.levels, 2);
+}
+
+/// Names of one hash in two leaves: the second's entry has the lowest bit set.
+fn collisions(root: &[u8], fmt: &DirFormat) {
+    let look = |stored: u64| {
+        let mut root = root.to_vec();
+        put(&mut root, 40, 4, stored);
+        let (_, top) = htree::root(&root, false, fmt).unwrap();
+        let found = [0x7fff_fffe, 0x8000_0000, 0x8000_0002].map(|major| top.search(major));
+        let goes_on = [0x7fff_fffe, 0x8000_0000, 0x8000_0002].map(|major| top.continues(1, major));
+        (found, goes_on)
+    };
+    assert_eq!(look(0x8000_0000), ([0, 1, 1], [false; 3]));
+    assert_eq!(look(0x8000_0001), ([0, 0, 1], [false, true, false]));
 }
 
 /// ext4 makes a root out of a block of entries and leaves that block's checksum entry in place.
