@@ -29,16 +29,18 @@ step() {
 	shift 2
 	if [ -t 1 ]; then tick=1; fi
 	printf 'setup: %s\n' "$what"
-	"$@" >"$log" 2>&1 &
+	# In a process group of its own, so that an interrupt ends all of it.
+	set -m
+	"$@" >"$log" 2>&1 </dev/null &
 	pid=$!
-	# Nothing of a step may live on after an interrupt.
-	trap 'kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; exit 130' INT TERM
+	set +m
+	trap 'kill -- "-$pid" 2>/dev/null; wait "$pid" 2>/dev/null; exit 130' INT TERM HUP
 	while kill -0 "$pid" 2>/dev/null; do
 		sleep 1
 		if (((SECONDS - start) % tick == 0)); then progress "$log" $((SECONDS - start)); fi
 	done
 	wait "$pid" || rc=$?
-	trap - INT TERM
+	trap - INT TERM HUP
 	if [ -t 1 ]; then printf '\r\033[K'; fi
 	if [ "$rc" != 0 ]; then
 		printf 'setup: step "%s" failed (%s). The last lines of its log:\n' "$name" "$what" >&2
