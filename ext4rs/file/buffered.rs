@@ -177,8 +177,8 @@ pub(crate) fn grow(inode: &Inode, size: u64) -> Result {
 /// is converted.
 fn zero_tail(inode: &Inode, end: u64) -> Result {
     let size = inode.size();
-    let block_end = size.next_multiple_of(inode.super_block().block_size().into());
-    let end = end.min(block_end);
+    let block = u64::from(inode.super_block().block_size());
+    let end = end.min(size.checked_next_multiple_of(block).ok_or(EFBIG)?);
     if size >= end {
         return Ok(());
     }

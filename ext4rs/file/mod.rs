@@ -25,8 +25,9 @@ use kernel::prelude::*;
 pub(crate) fn blocks_over(inode: &Inode, start: u64, end: u64) -> Result<Range<u32>> {
     let geo = &inode.super_block().data().geo;
     let first = u32::try_from(start >> geo.block_bits).map_err(|_| EFBIG)?;
-    let last = u32::try_from(end.div_ceil(geo.block_size.into())).unwrap_or(u32::MAX);
-    Ok(first..last)
+    let rest = u64::from(geo.block_size).saturating_sub(1);
+    let last = end.saturating_add(rest) >> geo.block_bits;
+    Ok(first..u32::try_from(last).unwrap_or(u32::MAX))
 }
 
 /// Where a logical block begins in the file, in bytes.

@@ -108,7 +108,8 @@ fn next_run(inode: &Inode, ranges: &mut Peekable<Ranges<'_>>) -> Result<Option<R
 /// leaves the size on disk to this (rule 7).
 fn raise_disk_size(inode: &Inode, end: u64) {
     let block = u64::from(inode.super_block().block_size());
-    let size = inode.size().min(end.next_multiple_of(block));
+    let block_end = end.checked_next_multiple_of(block).unwrap_or(end);
+    let size = inode.size().min(block_end);
     let mut raw = inode.data().raw.lock();
     raw.disk_size = raw.disk_size.max(size);
 }

@@ -126,8 +126,9 @@ impl<'a> Pass<'a> {
             if batch.is_empty() {
                 return Ok(Walk::Complete);
             }
-            let found: u64 = batch.iter().map(Folio::nr_pages).sum();
-            self.pages_scanned = self.pages_scanned.saturating_add(found);
+            for folio in batch.iter() {
+                self.pages_scanned = self.pages_scanned.saturating_add(folio.nr_pages());
+            }
             for folio in batch.iter() {
                 match self.write_folio(folio, last) {
                     Ok(()) => {}
