@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-#: mem=1G disks=512M timeout=300
+#: boot=small mem=1G disks=160M,128M timeout=300
 #
 # What programs rely on, at every block size; what is left on the disk is what the program saw.
 . "$(dirname "$0")/lib.sh"

@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-#: mem=1G disks=64M timeout=300
+#: boot=small mem=1G disks=160M,128M timeout=300
 #
 # Volumes of other features: those that ext4rs cannot do are refused by name, the rest works.
 . "$(dirname "$0")/lib.sh"
 
-dev=/dev/vdb
+dev=/dev/vdc
+blocks=64M
 
 # refuses NAME MODE PATTERN: the mount fails, and the kernel's log says why.
 refuses() {

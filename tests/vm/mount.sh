@@ -1,12 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-#: mem=1G disks=128M,128M timeout=300
+#: boot=small mem=1G disks=160M,128M timeout=300
 #
 # Mounting: options, remount, what is written to the superblock, journals that need recovery.
 . "$(dirname "$0")/lib.sh"
 
-dev=/dev/vdb
-other=/dev/vdc
+dev=/dev/vdc
 other_dir=/media
 
 shown() { awk -v dir="$dir" '$2 == dir { print $4 }' /proc/mounts; }

@@ -9,6 +9,7 @@ mod args;
 mod behave;
 mod cycles;
 mod foreign;
+mod full;
 mod images;
 mod kernel;
 mod manifest;
@@ -41,6 +42,12 @@ flags DIR [--refusing]                                              try the flag
 access DIR                                                          print who may do what
 many DIR --seed N --count N                                         make many names
 find DIR (the same)                                                 find and list them
+add DIR (the same) --more N                                         add names to them
+added DIR (the same)                                                find those, too
+full DIR [--prefix P]                                               write until nothing fits
+fragments DIR                                                       the same, in pieces
+reserve DIR                                                         as a user: some is left
+inodes DIR                                                          make files until none fits
 readback DIR                                                        read files in every way
 refused DIR [--allowed] [--prefix P] [--only NAME]                  try what is not built yet
 writeback DEV DIR --fs F --options O --mib N [--own] [--lazy] ...   measure write-back
@@ -87,6 +94,24 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
             args.number("seed", 1)?,
             args.number("count", 20_000)?,
         ),
+        "add" => {
+            let (seed, count) = (args.number("seed", 1)?, args.number("count", 20_000)?);
+            let added = many::add(&args.path(0)?, seed, count, args.number("more", 1000)?)?;
+            println!("# {added} names fit");
+            Ok(())
+        }
+        "added" => {
+            let (seed, count) = (args.number("seed", 1)?, args.number("count", 20_000)?);
+            many::added_are_there(&args.path(0)?, seed, count, args.number("more", 1000)?)
+        }
+        "full" => {
+            let mut report = report(args);
+            full::run(&args.path(0)?, &mut report)?;
+            report.finish()
+        }
+        "reserve" => full::reserve(&args.path(0)?),
+        "fragments" => full::fragments(&args.path(0)?),
+        "inodes" => full::inodes(&args.path(0)?),
         "readback" => {
             let (files, bytes) = readback::check(&args.path(0)?)?;
             println!(

@@ -59,6 +59,62 @@ pub fn check(path: &Path, seed: u64, count: usize) -> Result<(), Why> {
     resume(&open, &whole, &mut rng)
 }
 
+/// The names that are added to those of `seed`.
+fn more_names(seed: u64, more: usize) -> Vec<OsString> {
+    let mut rng = Rng::new(!seed);
+    (0..more).map(|i| plan::name(&mut rng, 'm', i)).collect()
+}
+
+/// Adds `more` names to the directory that [`make`] made: files, every seventh a directory. One
+/// whose place in the index is full may be refused with `ENOSPC`, and is then not there; some
+/// must fit. Tells how many did.
+pub fn add(path: &Path, seed: u64, count: usize, more: usize) -> Result<usize, Why> {
+    let mut added = 0;
+    for (i, name) in more_names(seed, more).into_iter().enumerate() {
+        let full = path.join(&name);
+        let made = if i % 7 == 0 {
+            fs::create_dir(&full)
+        } else {
+            File::create_new(&full).map(drop)
+        };
+        match made {
+            Ok(()) => added += 1,
+            Err(e) if errno(&e) == libc::ENOSPC => {
+                let found = fs::symlink_metadata(&full).err().map(|e| errno(&e));
+                equal("a refused name", found, Some(libc::ENOENT))?;
+            }
+            Err(e) => return Err(e).within(|| format!("adding {name:?}")),
+        }
+    }
+    require(added * 10 >= more, || {
+        format!("only {added} of {more} names fit")
+    })?;
+    added_are_there(path, seed, count, more)?;
+    Ok(added)
+}
+
+/// Every name of `seed` is still there; every added one is found if and only if it is listed.
+pub fn added_are_there(path: &Path, seed: u64, count: usize, more: usize) -> Result<(), Why> {
+    let listed = dir::read_all(&File::open(path)?, 32768)?;
+    let listed: HashMap<_, _> = listed.into_iter().map(|e| (e.name, e.ino)).collect();
+    let find = |name: &OsString| fs::symlink_metadata(path.join(name)).map(|found| found.ino());
+    for name in names(seed, count) {
+        let ino = find(&name).within(|| format!("finding {name:?}"))?;
+        require(listed.get(&name) == Some(&ino), || {
+            format!("{name:?} is not listed")
+        })?;
+    }
+    for name in more_names(seed, more) {
+        let ino = match find(&name) {
+            Ok(ino) => Some(ino),
+            Err(e) if errno(&e) == libc::ENOENT => None,
+            Err(e) => return Err(e).within(|| format!("finding {name:?}")),
+        };
+        equal("found and listed", ino.as_ref(), listed.get(&name))?;
+    }
+    Ok(())
+}
+
 /// The listing has each name once, with the inode that looking it up gives.
 fn compare(listed: &[dir::Entry], inodes: &HashMap<OsString, u64>) -> Result<(), Why> {
     let real: Vec<_> = listed.iter().filter(|entry| !is_dots(entry)).collect();
