@@ -200,3 +200,53 @@ pub fn difference(is: &Walk, want: &Walk, complete: bool) -> Option<String> {
 fn differ<T: PartialEq>(is: &Result<T, i32>, want: &Result<T, i32>) -> bool {
     matches!((is, want), (Ok(is), Ok(want)) if is != want)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(size: u64, content: Result<Content, i32>) -> Node {
+        let stat = Stat {
+            mode: 0o100644,
+            owner: (0, 0),
+            links: 1,
+            size,
+            mtime: (5, 6),
+            device: 0,
+        };
+        Node { stat: Ok(stat), content, xattrs: Ok(1) }
+    }
+
+    fn names(names: &[(&str, u64)]) -> Result<Content, i32> {
+        Ok(Content::Names(names.iter().map(|(name, ino)| ((*name).into(), *ino)).collect()))
+    }
+
+    fn walk(nodes: Vec<(&str, Node)>) -> Walk {
+        nodes.into_iter().map(|(path, node)| (path.into(), node)).collect()
+    }
+
+    #[test]
+    fn errors_are_no_difference_and_wrong_data_is_one() {
+        let listing = names(&[("a", 12), ("b", 13)]);
+        let want = walk(vec![("", node(1024, listing)), ("a", node(3, Ok(Content::Bytes(7))))]);
+        assert_eq!(difference(&want, &want, true), None);
+        assert!(!has_error(&want));
+
+        let failed = walk(vec![("", node(1024, Err(117))), ("a", node(3, Err(74)))]);
+        assert_eq!(difference(&failed, &want, true), None);
+        assert!(has_error(&failed));
+
+        let other_bytes = walk(vec![("a", node(3, Ok(Content::Bytes(8))))]);
+        assert!(difference(&other_bytes, &want, true).is_some());
+        let other_size = walk(vec![("a", node(4, Err(5)))]);
+        assert!(difference(&other_size, &want, true).is_some());
+        let new = walk(vec![("c", node(3, Err(5)))]);
+        assert!(difference(&new, &want, true).is_some());
+
+        let fewer = walk(vec![("", node(1024, names(&[("a", 12)])))]);
+        assert_eq!(difference(&fewer, &want, false), None);
+        assert!(difference(&fewer, &want, true).is_some());
+        let wrong_ino = walk(vec![("", node(1024, names(&[("a", 12), ("b", 99)])))]);
+        assert!(difference(&wrong_ino, &want, false).is_some());
+    }
+}
