@@ -7,12 +7,21 @@
 //! the next mount. Source of the fields: `struct ext4_super_block`; of the order of writes:
 //! `ext4_setup_super`, `ext4_put_super`, `ext4_update_super`.
 
-use crate::{report, volume::Sb};
+use crate::{
+    report,
+    volume::{Ext4, Sb},
+};
 use ext4rs_layout::{
     superblock::STATE_ERROR, Compat, Incompat, RoCompat, SuperBlock as DiskSuper, SuperBlockMut,
 };
-use ext4rs_vfs::{buffer_head::Durability, fs::now_seconds};
+use ext4rs_vfs::{
+    buffer_head::Durability,
+    fs::{now_seconds, File},
+};
 use kernel::{prelude::*, sync::atomic::ordering};
+
+/// Bytes of `s_last_mounted`.
+const LAST_MOUNTED_LEN: usize = 64;
 
 /// What of the superblock on disk the mount has changed.
 pub(crate) struct Mutable {
@@ -34,6 +43,8 @@ pub(crate) struct Mutable {
     pub(crate) has_first_error: bool,
     /// Head of the orphan list, or 0.
     pub(crate) last_orphan: u32,
+    /// Where the volume is mounted, filled up with zeros, once a file was opened on it.
+    pub(crate) mount_point: Option<[u8; LAST_MOUNTED_LEN]>,
     /// The volume is mounted for writing, and the disk says so.
     pub(crate) writing: bool,
 }
@@ -51,6 +62,7 @@ impl Mutable {
             error_count: disk.error_count,
             has_first_error: disk.first_error.time != 0,
             last_orphan: disk.last_orphan,
+            mount_point: None,
             writing: false,
         }
     }
@@ -99,6 +111,25 @@ pub(crate) fn reload(sb: &Sb) -> Result {
         vol.errors.found.store(true, ordering::Relaxed);
     }
     Ok(())
+}
+
+/// A file is opened: remembers where the volume is mounted, once, for whoever sorts through many
+/// volumes later (`ext4_sample_last_mounted`). The superblock's next write takes it along.
+pub(crate) fn note_mount_point(sb: &Sb, file: &File<Ext4>) {
+    let vol = sb.data();
+    if vol.mount_point_noted.load(ordering::Relaxed) || sb.is_read_only() {
+        return;
+    }
+    vol.mount_point_noted.store(true, ordering::Relaxed);
+    let mut buf = [0u8; LAST_MOUNTED_LEN];
+    let Some(path) = file.mount_point(&mut buf) else {
+        return;
+    };
+    let mut field = [0u8; LAST_MOUNTED_LEN];
+    for (to, from) in field.iter_mut().zip(path) {
+        *to = *from;
+    }
+    vol.super_lock.lock().mount_point = Some(field);
 }
 
 /// The log is empty, but the volume is not one that was left in order: orphans may be there.
@@ -183,6 +214,9 @@ pub(crate) fn commit(sb: &Sb) -> Result {
         disk.set_max_mnt_count(m.max_mnt_count);
         disk.set_mtime(m.mtime);
         disk.set_wtime(now_seconds());
+        if let Some(path) = &m.mount_point {
+            disk.set_last_mounted(path);
+        }
         disk.set_free_blocks(free_blocks);
         disk.set_free_inodes(u32::try_from(free_inodes).unwrap_or(u32::MAX));
         disk.set_kbytes_written(kbytes);

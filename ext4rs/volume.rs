@@ -124,6 +124,8 @@ pub(crate) struct Volume {
     /// Errors found, and what follows from them.
     #[pin]
     pub(crate) errors: Errors,
+    /// Where the volume is mounted is known to the superblock.
+    pub(crate) mount_point_noted: AtomicFlag,
     /// The mount is complete: its end is worth a message.
     pub(crate) announced: AtomicFlag,
     /// Sectors that had been written to the device when the volume was mounted.
@@ -164,6 +166,7 @@ impl Volume {
                 completion_pool: Atomic::new(0),
                 super_lock <- new_mutex!(Mutable::new(disk), "ext4rs_super"),
                 errors <- Errors::new(disk.state & STATE_ERROR != 0),
+                mount_point_noted: AtomicFlag::new(false),
                 announced: AtomicFlag::new(false),
                 sectors_at_mount,
                 writeback <- WritebackState::new(sb.id()),

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     inode::{self, Inode},
+    super_block,
     volume::Ext4,
     writeback,
 };
@@ -34,6 +35,7 @@ impl FileOps for Ext4 {
         if file.is_writable() && inode::is_data_journalled(inode) {
             return Err(EOPNOTSUPP);
         }
+        super_block::note_mount_point(inode.super_block(), file);
         inode.super_block().data().check_running()
     }
 

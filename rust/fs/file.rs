@@ -9,7 +9,12 @@ use crate::{
     mapping::loff,
 };
 use core::{marker::PhantomData, ptr::NonNull};
-use kernel::{error::to_result, ffi, prelude::*, types::Opaque};
+use kernel::{
+    error::{from_err_ptr, to_result},
+    ffi,
+    prelude::*,
+    types::Opaque,
+};
 
 /// An open file of filesystem `T`.
 #[repr(transparent)]
@@ -42,6 +47,17 @@ impl<T: FileSystem> File<T> {
         to_result(unsafe {
             bindings::file_write_and_wait_range(self.0.get(), loff(start), loff(last))
         })
+    }
+
+    /// Where the mount that the file was opened through is: a path put into `buf` and returned.
+    /// `None` if `buf` is too short for it.
+    pub fn mount_point<'b>(&self, buf: &'b mut [u8]) -> Option<&'b [u8]> {
+        let len = ffi::c_int::try_from(buf.len()).ok()?;
+        // SAFETY: The file is open, and so holds its mount; `buf` has `len` bytes.
+        let path = unsafe { bindings::file_mount_point(self.0.get(), buf.as_mut_ptr().cast(), len) };
+        let path = from_err_ptr(path).ok()?;
+        // SAFETY: The callee returns a C string that lies in `buf`.
+        Some(unsafe { CStr::from_char_ptr(path) }.to_bytes())
     }
 
     /// Whether the file is open for writing.

@@ -151,6 +151,16 @@ unsigned int rust_helper_fs_parameter_type(const struct fs_parameter *param)
 
 /* include/linux/fs.h: files */
 
+char *rust_helper_file_mount_point(const struct file *file, char *buf, int len)
+{
+	struct path path = {
+		.mnt = file->f_path.mnt,
+		.dentry = file->f_path.mnt->mnt_root,
+	};
+
+	return d_path(&path, buf, len);
+}
+
 bool rust_helper_file_is_writable(const struct file *file)
 {
 	return file->f_mode & FMODE_WRITE;
