@@ -35,12 +35,10 @@ impl Cycles<'_> {
         for round in 1..=LAST {
             self.round(round).within(|| format!("round {round}"))?;
             if round == BASE {
-                settle()?;
-                base = slabs()?;
+                base = settled_slabs()?;
             }
         }
-        settle()?;
-        let last = slabs()?;
+        let last = settled_slabs()?;
         report.test("rounds", || Ok(()));
         report.test("no-caches-left", || {
             let left: Vec<_> = last.keys().filter(|name| self.is_own(name)).collect();
@@ -128,14 +126,32 @@ impl Cycles<'_> {
     }
 }
 
+/// Objects in use in every slab cache: the least of a few looks, since the kernel's own work comes
+/// and goes.
+fn settled_slabs() -> Result<BTreeMap<String, u64>, Why> {
+    let mut least = BTreeMap::new();
+    for _ in 0..3 {
+        settle()?;
+        let now = slabs()?;
+        least = (now.into_iter())
+            .map(|(name, count)| {
+                let before = least.get(&name).copied().unwrap_or(count);
+                (name, count.min(before))
+            })
+            .collect();
+    }
+    Ok(least)
+}
+
 /// The objects in the caches that `which` picks have not become more by a fiftieth, in all and
-/// in each (small caches may have some more, for other reasons than ours).
+/// in each (small caches may have some more, for other reasons than ours: over 45 rounds their
+/// counts were seen to level out at two dozen more, while a leak goes on).
 fn not_more(
     base: &BTreeMap<String, u64>,
     last: &BTreeMap<String, u64>,
     which: impl Fn(&str) -> bool,
 ) -> Result<(), Why> {
-    const NOISE: u64 = 12;
+    const NOISE: u64 = 2 * (LAST - BASE) as u64;
     let (mut all_base, mut all_last) = (0, 0);
     for (name, &now) in last.iter().filter(|(name, _)| which(name)) {
         let before = base.get(name).copied().unwrap_or(0);
