@@ -14,6 +14,7 @@ mod images;
 mod kernel;
 mod manifest;
 mod many;
+mod powercut;
 mod readback;
 mod refused;
 mod report;
@@ -58,6 +59,7 @@ partition DISK                                                      make it its 
 digest DEVICE                                                       a digest of it
 space DIR                                                           print statfs
 behave DIR [--prefix P] [--only NAME]                               test what programs rely on
+powercut DEV LOG TARGET DIR --fs F --seconds N --states N --seed N  cut the power, and look
 ";
 
 fn main() -> ExitCode {
@@ -134,6 +136,7 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
         )?)?),
         "digest" => volumes::digest(&args.path(0)?).map(|digest| println!("{digest:016x}")),
         "space" => Ok(println!("{:?}", sys::volume::space(&args.path(0)?)?)),
+        "powercut" => power_cut(args),
         "behave" => {
             let mut report = report(args);
             behave::run(&args.path(0)?, &mut report)?;
@@ -196,6 +199,26 @@ fn cycles(args: &Args) -> Result<(), Why> {
     };
     let mut report = report(args);
     cycles.run(&mut report)?;
+    report.finish()
+}
+
+fn power_cut(args: &Args) -> Result<(), Why> {
+    let (dev, log, target, dir) = (args.path(0)?, args.path(1)?, args.path(2)?, args.path(3)?);
+    let keep = std::path::Path::new(args.text("keep", ""));
+    let cuts = powercut::Cuts {
+        dev: &dev,
+        log: &log,
+        target: &target,
+        dir: &dir,
+        fs: args.text("fs", "ext4rs"),
+        keep: (!keep.as_os_str().is_empty()).then_some(keep),
+        seconds: args.number("seconds", 5)?,
+        tasks: args.number("tasks", 4)?,
+        states: args.number("states", 20)?,
+        seed: args.number("seed", 1)?,
+    };
+    let mut report = report(args);
+    cuts.run(&mut report)?;
     report.finish()
 }
 

@@ -5,6 +5,7 @@
 //! All `unsafe` of this program is in this folder.
 
 pub mod dir;
+pub mod dm;
 pub mod extent;
 pub mod map;
 pub mod meta;

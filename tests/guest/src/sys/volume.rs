@@ -92,6 +92,30 @@ pub fn sync() {
     unsafe { libc::sync() }
 }
 
+/// Freezes the volume that `file` is on: what is written waits until [`thaw`].
+pub fn freeze(file: &File) -> io::Result<()> {
+    /// `_IOWR('X', 119, int)`.
+    const FIFREEZE: libc::Ioctl = 0xc004_5877_u32 as libc::Ioctl;
+    // SAFETY: No memory is passed.
+    answer(unsafe { libc::ioctl(file.as_raw_fd(), FIFREEZE, 0) }.into()).map(drop)
+}
+
+/// Ends [`freeze`].
+pub fn thaw(file: &File) -> io::Result<()> {
+    /// `_IOWR('X', 120, int)`.
+    const FITHAW: libc::Ioctl = 0xc004_5878_u32 as libc::Ioctl;
+    // SAFETY: No memory is passed.
+    answer(unsafe { libc::ioctl(file.as_raw_fd(), FITHAW, 0) }.into()).map(drop)
+}
+
+/// `BLKFLSBUF`: writes the device's own cached pages out and forgets them.
+pub fn forget_buffers(dev: &File) -> io::Result<()> {
+    /// `_IO(0x12, 97)`.
+    const BLKFLSBUF: libc::Ioctl = 0x1261;
+    // SAFETY: No memory is passed.
+    answer(unsafe { libc::ioctl(dev.as_raw_fd(), BLKFLSBUF, 0) }.into()).map(drop)
+}
+
 /// The size of a block device in bytes.
 pub fn device_size(dev: &File) -> io::Result<u64> {
     /// `_IOR(0x12, 114, size_t)`.
