@@ -236,15 +236,14 @@ impl FileSystem for Ext4 {
         if sb.is_read_only() {
             return Ok(());
         }
-        journal::checkpoint(sb)?;
-        super_block::end_writing(sb)
+        empty_log(sb)
     }
 
     fn unfreeze_fs(sb: &Sb) -> Result {
-        if sb.is_read_only() || sb.data().is_stopped() {
-            return Ok(());
+        if !sb.is_read_only() && !sb.data().is_stopped() {
+            super_block::resume_writing(sb);
         }
-        super_block::resume_writing(sb)
+        Ok(())
     }
 
     fn statfs(sb: &Sb) -> Result<StatFs> {
@@ -498,8 +497,18 @@ fn stop_writing(sb: &Sb) -> Result {
     if sb.data().is_stopped() {
         return Ok(());
     }
+    empty_log(sb)
+}
+
+/// Brings the volume into a state that needs no recovery, and says so on disk. If that fails the
+/// volume goes on being written to, as the disk then says again.
+fn empty_log(sb: &Sb) -> Result {
     journal::checkpoint(sb)?;
-    super_block::end_writing(sb)
+    match super_block::end_writing(sb) {
+        // The device has become read-only. What the disk says is no harm: the log is empty.
+        Err(e) if e == EROFS => Ok(()),
+        result => result.inspect_err(|_| super_block::resume_writing(sb)),
+    }
 }
 
 fn warn_unchecked(sb: &Sb) {

@@ -68,12 +68,31 @@ impl Mutable {
     }
 }
 
+/// Changes what the superblock says of the volume's state, and writes it.
+///
+/// # Errors
+///
+/// As [`commit`]. What memory says is as it was: a later write must not tell the disk what the caller
+/// was refused.
+fn update(sb: &Sb, change: impl FnOnce(&mut Mutable)) -> Result {
+    let vol = sb.data();
+    let before = {
+        let mut m = vol.super_lock.lock();
+        let before = (m.incompat, m.ro_compat, m.writing);
+        change(&mut m);
+        before
+    };
+    commit(sb).inspect_err(|_| {
+        let mut m = vol.super_lock.lock();
+        (m.incompat, m.ro_compat, m.writing) = before;
+    })
+}
+
 /// The volume is going to be changed: says so on disk, before the first handle. If it did not, the
 /// journal of a crashed volume would be wiped on its next mount instead of replayed.
 pub(crate) fn begin_writing(sb: &Sb) -> Result {
-    let vol = sb.data();
-    {
-        let mut m = vol.super_lock.lock();
+    let orphan_file = sb.data().disk.compat.has(Compat::ORPHAN_FILE);
+    update(sb, |m| {
         m.mnt_count = m.mnt_count.saturating_add(1);
         if m.max_mnt_count == 0 {
             // EXT4_DFL_MAX_MNT_COUNT
@@ -82,11 +101,10 @@ pub(crate) fn begin_writing(sb: &Sb) -> Result {
         m.mtime = now_seconds();
         m.writing = true;
         m.incompat = m.incompat.with(Incompat::RECOVER);
-        if vol.disk.compat.has(Compat::ORPHAN_FILE) {
+        if orphan_file {
             m.ro_compat = m.ro_compat.with(RoCompat::ORPHAN_PRESENT);
         }
-    }
-    commit(sb)
+    })
 }
 
 /// Reads the superblock anew after the journal was replayed, which may have changed it.
@@ -134,48 +152,46 @@ pub(crate) fn note_mount_point(sb: &Sb, file: &File<Ext4>) {
 
 /// The log is empty, but the volume is not one that was left in order: orphans may be there.
 pub(crate) fn log_emptied(sb: &Sb) -> Result {
-    {
-        let mut m = sb.data().super_lock.lock();
-        m.incompat = m.incompat.without(Incompat::RECOVER);
-    }
-    commit(sb)
+    update(sb, |m| m.incompat = m.incompat.without(Incompat::RECOVER))
 }
 
 /// A file of more than 2 GiB comes into being: says so, as older readers have to know.
 pub(crate) fn note_large_file(sb: &Sb) -> Result {
-    {
-        let mut m = sb.data().super_lock.lock();
-        if m.ro_compat.has(RoCompat::LARGE_FILE) {
-            return Ok(());
-        }
-        m.ro_compat = m.ro_compat.with(RoCompat::LARGE_FILE);
+    if sb.data().super_lock.lock().ro_compat.has(RoCompat::LARGE_FILE) {
+        return Ok(());
     }
-    commit(sb)
+    update(sb, |m| m.ro_compat = m.ro_compat.with(RoCompat::LARGE_FILE))
 }
 
 /// The journal is empty and no orphan is left: the volume needs no recovery.
 pub(crate) fn end_writing(sb: &Sb) -> Result {
-    {
-        let mut m = sb.data().super_lock.lock();
+    update(sb, |m| {
         m.writing = false;
         m.incompat = m.incompat.without(Incompat::RECOVER);
         m.ro_compat = m.ro_compat.without(RoCompat::ORPHAN_PRESENT);
-    }
-    commit(sb)
+    })
 }
 
-/// The volume is thawed: the journal may be used again.
-pub(crate) fn resume_writing(sb: &Sb) -> Result {
-    {
-        let vol = sb.data();
-        let mut m = vol.super_lock.lock();
+/// The journal may be used again: the volume is thawed, or [`end_writing`] failed. If that cannot be
+/// said on disk the volume stops, for what would be logged from now on might never be replayed.
+/// Waiters are let go in any case.
+pub(crate) fn resume_writing(sb: &Sb) {
+    let orphan_file = sb.data().disk.compat.has(Compat::ORPHAN_FILE);
+    let result = update(sb, |m| {
         m.writing = true;
         m.incompat = m.incompat.with(Incompat::RECOVER);
-        if vol.disk.compat.has(Compat::ORPHAN_FILE) {
+        if orphan_file {
             m.ro_compat = m.ro_compat.with(RoCompat::ORPHAN_PRESENT);
         }
+    });
+    if let Err(e) = result {
+        report::abort(
+            sb,
+            "resume_writing",
+            e,
+            fmt!("unable to say that the journal is in use"),
+        );
     }
-    commit(sb)
 }
 
 /// Writes the superblock, with all that was changed and counted, to stable storage.
