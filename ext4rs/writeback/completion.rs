@@ -4,7 +4,7 @@
 
 use super::submit::PIECES;
 use crate::{
-    file::blocks_over,
+    file::{blocks_over, position},
     inode::{self, Inode},
     journal::{self, Kind},
     map, report,
@@ -53,33 +53,41 @@ impl WindowOps for Ext4 {
     }
 }
 
-/// Converts what was written, and raises the size on disk to the end of it, in one handle.
+/// Converts what was written, and raises the size on disk to the end of it, in one handle. If that
+/// fails midway, what was converted before has the size that it needs: `e2fsck` would cut it off
+/// otherwise.
 ///
 /// The handle is a reserved one (rule 6): it does not wait for room in the log, which may be full
 /// of transactions that wait for this very write-back. It is never restarted, and metadata blocks
 /// that the tree of extents needs come from the completion pool. If the device failed midway there
 /// may be more runs than credits were reserved for: then the rest counts as failed.
 fn convert(inode: &Inode, reserved: ReservedHandle, written: &Written) -> Result {
-    let Some(end) = written.ranges().last().map(|range| range.end) else {
+    let mut ranges = written.ranges().peekable();
+    if ranges.peek().is_none() {
         // Nothing of it reached the device.
         return Ok(());
-    };
+    }
     let sb = inode.super_block();
     let need = map::credits_convert(inode).saturating_add(inode::CREDITS_DIRTY);
     let handle = journal::start_reserved(sb, reserved, Kind::ExtentConvert)?;
     let mut done = 0u64;
-    let mut ranges = written.ranges().peekable();
+    let mut result = Ok(());
     while let Some(run) = next_run(inode, &mut ranges)? {
         if done > 0 && handle.credits_left() < need {
-            return Err(EIO);
+            result = Err(EIO);
+            break;
         }
-        map::convert(&handle, inode, run.start, run.end.saturating_sub(run.start))?;
+        result = map::convert(&handle, inode, run.start, run.end.saturating_sub(run.start));
+        if result.is_err() {
+            break;
+        }
+        raise_disk_size(inode, run.end);
         done = done.saturating_add(1);
     }
     sb.data().writeback.counters.conversions.add(done);
-    raise_disk_size(inode, end);
     inode::mark_dirty(&handle, inode)?;
-    handle.stop()
+    handle.stop()?;
+    result
 }
 
 /// The next run of blocks in what was written. A range that was sent when the file ended within a
@@ -100,16 +108,14 @@ fn next_run(inode: &Inode, ranges: &mut Peekable<Ranges<'_>>) -> Result<Option<R
     Ok(Some(run))
 }
 
-/// Raises the size on disk over the data that ends at byte `end`, to the file's size or the end of
-/// the block.
+/// Raises the size on disk over the data that ends with the block before block `end`, to the file's
+/// size or the end of the data's last block.
 ///
 /// The file's size is read after the conversion: a write that extends the file within the same
 /// block meanwhile looks, after it has set the size, whether the block is converted, and if not
 /// leaves the size on disk to this (rule 7).
-fn raise_disk_size(inode: &Inode, end: u64) {
-    let block = u64::from(inode.super_block().block_size());
-    let block_end = end.checked_next_multiple_of(block).unwrap_or(end);
-    let size = inode.size().min(block_end);
+fn raise_disk_size(inode: &Inode, end: u32) {
+    let size = inode.size().min(position(inode, end));
     let mut raw = inode.data().raw.lock();
     raw.disk_size = raw.disk_size.max(size);
 }
