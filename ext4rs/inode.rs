@@ -133,9 +133,7 @@ pub(crate) fn checksum_seed(inode: &Inode) -> Option<Seed> {
 /// `EFSCORRUPTED` if the number cannot be that of a file, or the inode is bad; `ESTALE` if it is
 /// not in use.
 pub(crate) fn iget(sb: &Sb, ino: u32) -> Result<ARef<Inode>> {
-    let geo = &sb.data().geo;
-    let usable = ino >= geo.first_ino || ino == 2;
-    if !usable || ino > geo.inodes_count {
+    if !sb.data().disk.valid_inum(ino) {
         return Err(report::corrupt(
             sb,
             "iget",

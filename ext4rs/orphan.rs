@@ -27,7 +27,19 @@ pub(crate) fn present(sb: &Sb) -> Result<bool> {
     let file = inode::iget_internal(sb, ino)?;
     let seed = inode::checksum_seed(&file);
     let blocks = file.size() >> vol.geo.block_bits;
-    for nr in 0..u32::try_from(blocks).map_err(|_| EFSCORRUPTED)? {
+    let blocks = u32::try_from(blocks)
+        .ok()
+        .filter(|&blocks| blocks <= orphan::MAX_BLOCKS)
+        .ok_or_else(|| {
+            report::corrupt(
+                sb,
+                "orphan_present",
+                Some(ino.into()),
+                None,
+                fmt!("orphan file too big: {} blocks", blocks),
+            )
+        })?;
+    for nr in 0..blocks {
         let extent = map::lookup(&file, nr, 1)?;
         let map::Kind::Written(block) = extent.kind else {
             return Err(report::corrupt(

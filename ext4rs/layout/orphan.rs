@@ -8,6 +8,9 @@ use crate::error::{check, want, Error, Result};
 
 /// `ob_magic`.
 pub const MAGIC: u32 = 0x0b10_ca04;
+/// The most blocks that an orphan file has (`EXT4_MAX_ORPHAN_FILE_BLOCKS`).
+pub const MAX_BLOCKS: u32 = 512;
+
 /// Bytes of magic and checksum.
 const TAIL: usize = 8;
 const ENTRY: usize = 4;

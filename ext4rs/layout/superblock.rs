@@ -476,10 +476,12 @@ impl SuperBlock {
         self.flags & FLAG_UNSIGNED_HASH != 0
     }
 
-    /// True if `ino` may be met in a directory entry: the root, or any inode that is not
-    /// reserved.
+    /// True if `ino` may be met in a directory entry: the root, or any inode that is neither
+    /// reserved nor the filesystem's own, such as the orphan file's.
     pub fn valid_inum(&self, ino: u32) -> bool {
-        ino == crate::inode::ROOT_INO || (ino >= self.first_ino() && ino <= self.inodes_count)
+        let own = ino == self.orphan_file_inum || ino == self.journal_inum;
+        let ordinary = ino >= self.first_ino() && ino <= self.inodes_count;
+        ino == crate::inode::ROOT_INO || (ordinary && !own)
     }
 
     /// The first inode that is not reserved; fixed in the original revision.
