@@ -222,7 +222,13 @@ fn read(inode: &NewINode<Ext4>, ino: u32) -> Result {
             return Ok(None);
         }
         disk::verify(raw, format, disk::seed(raw, ino, vol.seed))?;
-        let decoded = DiskInode::decode(raw, format)?;
+        let mut decoded = DiskInode::decode(raw, format)?;
+        // The high half is a size's for regular files only (`ext4_isize`).
+        let wide = decoded.file_type() == MODE_REG
+            || vol.disk.incompat.has(ext4rs_layout::Incompat::LARGEDIR);
+        if !wide {
+            decoded.size &= u64::from(u32::MAX);
+        }
         decoded.validate(vol.geo.max_file_size())?;
         Ok(Some(decoded))
     });

@@ -169,8 +169,13 @@ impl Trial<'_> {
             tally.fine += 1;
         }
         require(erred || !broken, || "a bad checksum was not noticed".into())?;
-        let right = if broken { Some(want) } else { peer.as_ref() };
-        match right.and_then(|right| walk::difference(&seen, right, self.own && broken)) {
+        let difference = if broken {
+            walk::difference(&seen, want, self.own, None)
+        } else {
+            let differs = |peer| walk::difference(&seen, peer, false, Some(want));
+            peer.as_ref().and_then(differs)
+        };
+        match difference {
             Some(difference) => Err(format!("wrong data: {difference}").into()),
             None => Ok(()),
         }
