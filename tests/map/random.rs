@@ -102,7 +102,7 @@ impl File {
                         assert_eq!(at, b);
                     }
                     (Hole | Reserved | Delalloc, Kind::Delalloc) => {
-                        // All of it was the same, and is what was asked for now.
+                        // All of it was the same, and is what was asked for here.
                         let range = start as usize..(start + found.len) as usize;
                         assert!(self.blocks[range].iter().all(|&block| block == old));
                         let to = if fault { Delalloc } else { Reserved };
