@@ -157,7 +157,13 @@ pub(crate) fn log_emptied(sb: &Sb) -> Result {
 
 /// A file of more than 2 GiB comes into being: says so, as older readers have to know.
 pub(crate) fn note_large_file(sb: &Sb) -> Result {
-    if sb.data().super_lock.lock().ro_compat.has(RoCompat::LARGE_FILE) {
+    if sb
+        .data()
+        .super_lock
+        .lock()
+        .ro_compat
+        .has(RoCompat::LARGE_FILE)
+    {
         return Ok(());
     }
     update(sb, |m| m.ro_compat = m.ro_compat.with(RoCompat::LARGE_FILE))

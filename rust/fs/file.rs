@@ -54,7 +54,8 @@ impl<T: FileSystem> File<T> {
     pub fn mount_point<'b>(&self, buf: &'b mut [u8]) -> Option<&'b [u8]> {
         let len = ffi::c_int::try_from(buf.len()).ok()?;
         // SAFETY: The file is open, and so holds its mount; `buf` has `len` bytes.
-        let path = unsafe { bindings::file_mount_point(self.0.get(), buf.as_mut_ptr().cast(), len) };
+        let path =
+            unsafe { bindings::file_mount_point(self.0.get(), buf.as_mut_ptr().cast(), len) };
         let path = from_err_ptr(path).ok()?;
         // SAFETY: The callee returns a C string that lies in `buf`.
         Some(unsafe { CStr::from_char_ptr(path) }.to_bytes())

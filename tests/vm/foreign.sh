@@ -6,6 +6,9 @@
 # written beside it.
 . "$(dirname "$0")/lib.sh"
 
+refusing=()
+if is_ext4rs; then refusing=(--refusing); fi
+
 # manifest OPTIONS FILESYSTEM FILE: the volume as one filesystem sees it.
 manifest() {
 	up /dev/vdb "$1" "$2"
@@ -61,7 +64,7 @@ round() {
 	umount $dir
 
 	up /dev/vdb
-	check "$name-flags" "$tool" flags $dir/foreign $(if is_ext4rs; then echo --refusing; fi)
+	check "$name-flags" "$tool" flags "$dir/foreign" "${refusing[@]}"
 	down "$name-flags" /dev/vdb
 }
 

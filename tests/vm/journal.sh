@@ -30,7 +30,7 @@ left_by() {
 	umount $dir
 }
 
-tree() { "$tool" verify $dir/tree --files 30 --bytes 3M --fragments 30; }
+tree() { "$tool" verify "$dir/tree" --files 30 --bytes 3M --fragments 30; }
 
 recovered() {
 	left_by ext4

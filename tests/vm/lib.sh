@@ -10,6 +10,7 @@
 # A test prints `ok NAME` or `not ok NAME: why` for everything it finds out.
 set -u
 : "${FS:=ext4rs}" "${MODULE:=}"
+# shellcheck disable=SC2034 # the tests use it
 tool=${GUEST_TOOL:?}
 dir=/mnt
 scratch=$(mktemp -d)
@@ -62,7 +63,7 @@ blocks=
 fresh() {
 	local device=$1
 	shift
-	mke2fs -q -F -t ext4 "$@" "$device" $blocks >/dev/null || {
+	mke2fs -q -F -t ext4 "$@" "$device" ${blocks:+"$blocks"} >/dev/null || {
 		not_ok mke2fs "on $device with $*"
 		exit 1
 	}

@@ -8,6 +8,8 @@
 
 fresh /dev/vdc
 up /dev/vdc
-cases "$tool" refused $dir --prefix refused/ $(is_ext4rs || echo --allowed)
+allowed=()
+is_ext4rs || allowed=(--allowed)
+cases "$tool" refused "$dir" --prefix refused/ "${allowed[@]}"
 down refused /dev/vdc
 finish

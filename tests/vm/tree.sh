@@ -8,11 +8,11 @@
 
 # ext4 changes what ext4rs made.
 go_on() {
-	rm -r $dir/tree/d1* $dir/tree/deep/0/1/2/3 &&
-		mv $dir/tree/wide $dir/tree/d02/moved &&
-		truncate -s 12345 $dir/tree/fragmented &&
-		"$tool" populate $dir/other --files 20 --bytes 3M --fragments 100 &&
-		"$tool" verify $dir/other --files 20 --bytes 3M --fragments 100
+	rm -r "$dir"/tree/d1* "$dir/tree/deep/0/1/2/3" &&
+		mv "$dir/tree/wide" "$dir/tree/d02/moved" &&
+		truncate -s 12345 "$dir/tree/fragmented" &&
+		"$tool" populate "$dir/other" --files 20 --bytes 3M --fragments 100 &&
+		"$tool" verify "$dir/other" --files 20 --bytes 3M --fragments 100
 }
 
 # round NAME DEVICE BLOCK-SIZE LAZY TREE-OPTION...

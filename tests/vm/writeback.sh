@@ -5,13 +5,14 @@
 # The write-back path: allocations, requests and pages, counted.
 . "$(dirname "$0")/lib.sh"
 
-own=$(if is_ext4rs; then echo --own; fi)
+own=()
+if is_ext4rs; then own=(--own); fi
 
 # round NAME BLOCK-SIZE MIB OPTIONS MORE...
 round() {
 	fresh /dev/vdb -b "$2" -E lazy_itable_init=0
 	cases "$tool" writeback /dev/vdb $dir --fs "$FS" --options "$4" --mib "$3" --prefix "$1/" \
-		$own "${@:5}"
+		"${own[@]}" "${@:5}"
 	fsck "$1" /dev/vdb
 }
 

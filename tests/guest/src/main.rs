@@ -135,7 +135,10 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
             args.path(0)?,
         )?)?),
         "digest" => volumes::digest(&args.path(0)?).map(|digest| println!("{digest:016x}")),
-        "space" => Ok(println!("{:?}", sys::volume::space(&args.path(0)?)?)),
+        "space" => {
+            println!("{:?}", sys::volume::space(&args.path(0)?)?);
+            Ok(())
+        }
         "powercut" => power_cut(args),
         "behave" => {
             let mut report = report(args);

@@ -138,8 +138,9 @@ fn sent(file: &File, size: usize) -> io::Result<u64> {
 /// By `read` until it says that the file ends, which must be where its size says.
 fn to_the_end(file: &File, size: usize) -> io::Result<u64> {
     let mut all = Vec::new();
-    io::Seek::seek(&mut &*file, io::SeekFrom::Start(0))?;
-    (&*file).read_to_end(&mut all)?;
+    let mut reader = file;
+    io::Seek::seek(&mut reader, io::SeekFrom::Start(0))?;
+    reader.read_to_end(&mut all)?;
     if all.len() != size {
         return Err(io::Error::other(format!(
             "{} bytes instead of {size}",

@@ -42,7 +42,7 @@ impl Trace {
     pub fn start(dev: &Path) -> Result<Self, Why> {
         let id = fs::metadata(dev)?.rdev();
         // The kernel's own number of a device, unlike `stat`'s.
-        let id = u64::from(libc::major(id)) << 20 | u64::from(libc::minor(id));
+        let id = (u64::from(libc::major(id)) << 20) | u64::from(libc::minor(id));
         let folder = Path::new("/sys/kernel/tracing/instances/guest").to_path_buf();
         if !folder.exists() {
             fs::create_dir(&folder).within(|| "a trace instance".into())?;

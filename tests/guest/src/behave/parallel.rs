@@ -46,7 +46,7 @@ fn append(dir: &Path) -> Result<(), Why> {
     at_once(2, |writer| {
         let mut file = OpenOptions::new().append(true).open(&path)?;
         for i in 0..EACH {
-            let mut record = bytes(writer << 32 | i, 0, RECORD);
+            let mut record = bytes((writer << 32) | i, 0, RECORD);
             record[0] = writer as u8;
             file.write_all(&record)?;
         }
@@ -60,7 +60,7 @@ fn append(dir: &Path) -> Result<(), Why> {
         file.read_exact_at(&mut first, at)?;
         let writer = u64::from(first[0]);
         let count = seen.get_mut(writer as usize).ok_or("a record of nobody")?;
-        let mut want = bytes(writer << 32 | *count, 0, RECORD);
+        let mut want = bytes((writer << 32) | *count, 0, RECORD);
         want[0] = first[0];
         expect(&file, at, &want)?;
         *count += 1;

@@ -78,7 +78,7 @@ pub fn apply(
         *byte = match rng.below(5) {
             0 => 0,
             1 => 0xff,
-            2 => before ^ 1 << rng.below(8),
+            2 => before ^ (1 << rng.below(8)),
             3 => before.wrapping_add(1),
             _ => rng.below(256) as u8,
         };

@@ -77,8 +77,11 @@ impl Trial<'_> {
             if self.only.is_some_and(|only| only != number) {
                 continue;
             }
-            now.store(number << 32 | start.elapsed().as_secs(), Ordering::Relaxed);
-            let mut rng = Rng::new(self.seed << 32 | number);
+            now.store(
+                (number << 32) | start.elapsed().as_secs(),
+                Ordering::Relaxed,
+            );
+            let mut rng = Rng::new((self.seed << 32) | number);
             let mut image = base.clone();
             let sort = SORTS[(number % SORTS.len() as u64) as usize];
             let resealed = number / SORTS.len() as u64 % 2 == 1;

@@ -15,7 +15,7 @@ const NOBODY: u16 = 0xdead;
 
 /// The word number `at` of file `id`, as write number `write` made it. Writes count from 1.
 fn word(id: u16, at: usize, write: u16) -> u64 {
-    u64::from(id) << 48 | u64::from(write) << 32 | at as u64
+    (u64::from(id) << 48) | (u64::from(write) << 32) | at as u64
 }
 
 /// What a file must hold.

@@ -49,7 +49,7 @@ fn parse(rest: &mut &[u8]) -> io::Result<Option<Entry>> {
     }
     let bad = || io::Error::other("getdents64 gave a malformed record");
     let take = |from: usize, len: usize| rest.get(from..from + len).ok_or_else(bad);
-    let number = |from| Ok::<_, io::Error>(take(from, 8)?.try_into().map_err(|_| bad())?);
+    let number = |from| take(from, 8)?.try_into().map_err(|_| bad());
     let ino = u64::from_le_bytes(number(0)?);
     let next = i64::from_le_bytes(number(8)?);
     let length = usize::from(u16::from_le_bytes(

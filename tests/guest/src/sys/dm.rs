@@ -52,9 +52,9 @@ impl Target {
         put(DATA_START, &(HEADER as u32).to_le_bytes());
         put(NAME, self.name.as_bytes());
         put(HEADER + 8, text.as_bytes());
-        // SAFETY: The request says how long it is, and lives over the call, which writes no more
-        // than that.
         answer(
+            // SAFETY: The request says how long it is, and lives over the call, which writes no more
+            // than that.
             unsafe {
                 libc::ioctl(
                     self.control.as_raw_fd(),

@@ -173,7 +173,7 @@ pub fn advise(file: &File, advice: i32) -> io::Result<()> {
 pub fn send(to: &File, from: &File, offset: u64, count: usize) -> io::Result<usize> {
     let mut at = i64::try_from(offset).map_err(io::Error::other)?;
     // SAFETY: `at` lives over the call.
-    let sent =
-        answer(unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), &mut at, count) } as i64)?;
+    let sent = unsafe { libc::sendfile(to.as_raw_fd(), from.as_raw_fd(), &mut at, count) };
+    let sent = answer(sent as i64)?;
     Ok(sent as usize)
 }

@@ -30,8 +30,8 @@ impl Time {
 pub fn set_times(path: &Path, atime: Time, mtime: Time) -> io::Result<()> {
     let path = c_path(path)?;
     let times = [atime.raw(), mtime.raw()];
-    // SAFETY: The path and both times live over the call.
     answer(
+        // SAFETY: The path and both times live over the call.
         unsafe {
             libc::utimensat(
                 libc::AT_FDCWD,
@@ -67,8 +67,8 @@ pub fn statx(path: &Path) -> io::Result<Statx> {
     let path = c_path(path)?;
     // SAFETY: `statx` is plain numbers, for which zeros are valid.
     let mut out: libc::statx = unsafe { std::mem::zeroed() };
-    // SAFETY: The path and the buffer live over the call.
     answer(
+        // SAFETY: The path and the buffer live over the call.
         unsafe {
             libc::statx(
                 libc::AT_FDCWD,
@@ -93,8 +93,8 @@ pub fn statx(path: &Path) -> io::Result<Statx> {
 /// `FS_IOC_SETFLAGS`: the inode's `FS_*_FL`, as `chattr` sets them.
 pub fn set_flags(file: &File, flags: u32) -> io::Result<()> {
     let flags = libc::c_long::from(flags);
-    // SAFETY: The kernel reads an int through the pointer, which lives over the call.
     answer(
+        // SAFETY: The kernel reads an int through the pointer, which lives over the call.
         unsafe {
             libc::ioctl(
                 file.as_raw_fd(),
@@ -110,8 +110,8 @@ pub fn set_flags(file: &File, flags: u32) -> io::Result<()> {
 /// `FS_IOC_GETFLAGS`: the inode's `FS_*_FL`, as `lsattr` shows them.
 pub fn flags(file: &File) -> io::Result<u32> {
     let mut flags: libc::c_long = 0;
-    // SAFETY: The kernel writes an int through the pointer, which lives over the call.
     answer(
+        // SAFETY: The kernel writes an int through the pointer, which lives over the call.
         unsafe {
             libc::ioctl(
                 file.as_raw_fd(),
@@ -128,12 +128,10 @@ pub fn flags(file: &File) -> io::Result<u32> {
 pub fn xattr_names(path: &Path) -> io::Result<Vec<Vec<u8>>> {
     let path = c_path(path)?;
     let mut buffer = vec![0_u8; 65536];
-    // SAFETY: The path and the buffer live over the call.
-    let got =
-        answer(
-            unsafe { libc::llistxattr(path.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len()) }
-                as i64,
-        )?;
+    let got = answer(
+        // SAFETY: The path and the buffer live over the call.
+        unsafe { libc::llistxattr(path.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len()) } as i64,
+    )?;
     let list = &buffer[..got as usize];
     let names = list.split(|&b| b == 0).filter(|name| !name.is_empty());
     let mut names: Vec<_> = names.map(<[u8]>::to_vec).collect();
@@ -161,8 +159,8 @@ pub fn xattr(path: &Path, name: &[u8]) -> io::Result<Vec<u8>> {
 /// Sets one extended attribute of `path` itself.
 pub fn set_xattr(path: &Path, name: &[u8], value: &[u8]) -> io::Result<()> {
     let (path, name) = (c_path(path)?, c_bytes(name)?);
-    // SAFETY: The path, the name and the value live over the call.
     answer(
+        // SAFETY: The path, the name and the value live over the call.
         unsafe {
             libc::lsetxattr(
                 path.as_ptr(),

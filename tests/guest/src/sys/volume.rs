@@ -12,8 +12,8 @@ use std::path::Path;
 pub fn mount(dev: &Path, dir: &Path, fs: &str, flags: u64, options: &str) -> io::Result<()> {
     let (dev, dir) = (c_path(dev)?, c_path(dir)?);
     let (fs, options) = (c_bytes(fs.as_bytes())?, c_bytes(options.as_bytes())?);
-    // SAFETY: All four strings live over the call.
     answer(
+        // SAFETY: All four strings live over the call.
         unsafe {
             libc::mount(
                 dev.as_ptr(),
