@@ -61,6 +61,11 @@ int rust_helper_jbd2_handle_credits(handle_t *handle)
 	return handle->h_transaction ? jbd2_handle_buffer_credits(handle) : 0;
 }
 
+int rust_helper_jbd2_handle_revokes(handle_t *handle)
+{
+	return handle->h_transaction ? handle->h_revoke_credits : 0;
+}
+
 tid_t rust_helper_jbd2_handle_tid(handle_t *handle)
 {
 	return handle->h_transaction->t_tid;
@@ -133,13 +138,27 @@ int rust_helper_jbd2_handle_forget(handle_t *handle, struct buffer_head *bh)
 	return jbd2_journal_forget(handle, bh);
 }
 
+/*
+ * jbd2_journal_revoke() forgets the block only if it is given the buffer, whose
+ * reference it then consumes; it complains of a block that is revoked already.
+ */
 int rust_helper_jbd2_handle_revoke(handle_t *handle, unsigned long long block)
 {
+	struct buffer_head *bh;
+	journal_t *journal;
+
 	if (is_handle_aborted(handle))
 		return -EROFS;
 	if (handle->h_revoke_credits <= 0)
 		return -ENOSPC;
-	return jbd2_journal_revoke(handle, block, NULL);
+	journal = handle->h_transaction->t_journal;
+	bh = __find_get_block_nonatomic(journal->j_fs_dev, block,
+					journal->j_blocksize);
+	if (bh && buffer_revoked(bh)) {
+		brelse(bh);
+		return -EIO;
+	}
+	return jbd2_journal_revoke(handle, block, bh);
 }
 
 /* Journals. */

@@ -258,21 +258,22 @@ impl<'j> Handle<'j> {
     }
 
     /// Keeps recovery from writing older logged contents of a block of metadata, which is being
-    /// freed, over its next user's; and forgets the block. Costs one revoke. Sleeps.
+    /// freed, over its next user's; and forgets the block, if it is in memory. Costs one revoke.
+    /// Sleeps.
     ///
     /// # Errors
     ///
     /// `EROFS` if the handle is aborted; `ENOSPC` if it has no revoke left; `EIO` if the block is
-    /// revoked already; `EINVAL` if `buffer` is not `block`'s.
-    pub fn revoke(&self, block: u64, buffer: Option<BufferHead>) -> Result {
-        if buffer.as_ref().is_some_and(|b| b.block() != block) {
-            return Err(EINVAL);
-        }
-        // SAFETY: The handle is live. jbd2 finds the buffer itself.
-        self.check(unsafe {
-            bindings::jbd2_handle_revoke(self.as_ptr(), c_ulonglong::from(block))
-        })?;
-        buffer.map_or(Ok(()), |buffer| self.forget(buffer))
+    /// revoked already.
+    pub fn revoke(&self, block: u64) -> Result {
+        // SAFETY: The handle is live. The callee finds the buffer itself, on the volume's device.
+        self.check(unsafe { bindings::jbd2_handle_revoke(self.as_ptr(), c_ulonglong::from(block)) })
+    }
+
+    /// How many more blocks the handle may revoke. Does not sleep.
+    pub fn revokes_left(&self) -> u32 {
+        // SAFETY: The handle is live.
+        u32::try_from(unsafe { bindings::jbd2_handle_revokes(self.as_ptr()) }).unwrap_or(0)
     }
 
     /// Has the transaction's commit write out `len` bytes of a file from `start` before it

@@ -306,6 +306,25 @@ impl Journal {
         }
     }
 
+    /// Whether a transaction is in the log for good: replay will not undo it. Does not sleep, and
+    /// takes no lock.
+    pub fn is_committed(&self, tid: Tid) -> bool {
+        self.enter().is_ok_and(|j| {
+            // SAFETY: The use keeps the journal. A commit that failed also counts, but only after
+            // the journal was aborted.
+            unsafe {
+                bindings::jbd2_transaction_committed(j.as_ptr(), tid.0) != 0
+                    && !bindings::is_journal_aborted(j.as_ptr())
+            }
+        })
+    }
+
+    /// Whether the current task has a handle open, of any journal. Does not sleep.
+    pub fn is_in_handle() -> bool {
+        // SAFETY: Reads a field of the current task.
+        unsafe { bindings::jbd2_handle_is_open() }
+    }
+
     /// Whether the commit of a transaction, still to come, will flush the device's cache: if not,
     /// whoever wants data to be durable flushes it himself. Does not sleep.
     pub fn will_flush(&self, tid: Tid) -> bool {
