@@ -2,10 +2,10 @@
 
 //! Operations of directories.
 
-use super::{attr, from_result, Dentry, File, FileSystem, INode, IdMap};
+use super::{attr, from_result, Dentry, File, FileSystem, INode, IdMap, NewINode};
 use crate::bindings;
 use core::{marker::PhantomData, ptr::null_mut};
-use kernel::{ffi, prelude::*, sync::aref::ARef};
+use kernel::{error::to_result, ffi, prelude::*, sync::aref::ARef};
 
 /// What a directory can do. The directory's `i_rwsem` is held: for reading in `lookup` and
 /// `iterate`, for writing in the others.
@@ -27,6 +27,10 @@ pub trait DirectoryOps: FileSystem {
         mode: u16,
         rdev: u32,
     ) -> Result;
+
+    /// Makes a regular file that no directory names, for somebody who opens it: it has no link, and
+    /// is the filesystem's to delete when the last reference to it goes.
+    fn tmpfile(idmap: &IdMap, dir: &INode<Self>, mode: u16) -> Result<NewINode<Self>>;
 
     /// Lists entries from `out.pos()` on until [`DirEmitter::emit`] returns false.
     fn iterate(dir: &INode<Self>, file: &File<Self>, out: &mut DirEmitter<'_>) -> Result;
@@ -121,7 +125,7 @@ impl<T: DirectoryOps> Ops<T> {
         link: Some(Self::unsupported_link),
         symlink: Some(Self::unsupported_symlink),
         rename: Some(Self::unsupported_rename),
-        tmpfile: None,
+        tmpfile: Some(Self::tmpfile),
         ..attr::inode_ops::<T>()
     };
 
@@ -214,6 +218,30 @@ impl<T: DirectoryOps> Ops<T> {
             )
         };
         from_result(|| T::mknod(idmap, dir, d, mode, rdev))
+    }
+
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `tmpfile`: the arguments live for the call.
+    unsafe extern "C" fn tmpfile(
+        idmap: *mut bindings::mnt_idmap,
+        dir: *mut bindings::inode,
+        file: *mut bindings::file,
+        mode: bindings::umode_t,
+    ) -> ffi::c_int {
+        // SAFETY: Both are live for the call.
+        let (idmap, dir) = unsafe { (IdMap::from_raw(idmap), INode::<T>::from_raw(dir)) };
+        from_result(|| {
+            let inode = T::tmpfile(idmap, dir, mode)?.into_raw();
+            // SAFETY: The file is not open yet, and its dentry a nameless one without inode. That
+            // gets the inode's reference, with which `I_NEW` is cleared.
+            to_result(unsafe {
+                let dentry = bindings::file_dentry_of(file);
+                bindings::d_mark_tmpfile(file, inode);
+                bindings::d_instantiate_new(dentry, inode);
+                bindings::finish_open(file, dentry, None)
+            })
+        })
     }
 
     /// # Safety

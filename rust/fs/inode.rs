@@ -66,11 +66,16 @@ unsafe impl<T: FileSystem> Send for INode<T> {}
 // SAFETY: As above.
 unsafe impl<T: FileSystem> Sync for INode<T> {}
 
-// SAFETY: `ihold` and `iput` count the inode's references.
+// SAFETY: `inode_hold` and `iput` count the inode's references.
 unsafe impl<T: FileSystem> AlwaysRefCounted for INode<T> {
+    /// Takes a reference. Some callbacks get an inode of which there is none any more:
+    /// [`FileSystem::evict_inode`] and [`OrderedData::ordered_flush`]. There this is a bug, and ends
+    /// the task: nothing could keep the inode.
+    ///
+    /// [`OrderedData::ordered_flush`]: crate::jbd2::OrderedData::ordered_flush
     fn inc_ref(&self) {
-        // SAFETY: A shared reference exists, so the count is not zero.
-        unsafe { bindings::ihold(self.as_ptr()) };
+        // SAFETY: The inode is live. The callee does not return if the count is zero.
+        unsafe { bindings::inode_hold(self.as_ptr()) };
     }
 
     unsafe fn dec_ref(obj: NonNull<Self>) {
@@ -390,6 +395,13 @@ impl<T: FileSystem> INode<T> {
     pub fn mark_dirty(&self) {
         // SAFETY: The inode is live.
         unsafe { bindings::mark_inode_dirty(self.as_ptr()) };
+    }
+
+    /// Waits until no direct I/O is under way. The caller holds the inode's `i_rwsem` for writing, so
+    /// that none begins.
+    pub fn wait_direct_io(&self) {
+        // SAFETY: The inode is live.
+        unsafe { bindings::inode_dio_wait(self.as_ptr()) };
     }
 
     /// Takes the inode's `i_rwsem` for writing.

@@ -111,7 +111,8 @@ pub trait FileSystem: Sized + Send + Sync + 'static {
     fn dirty_inode(inode: &INode<Self>);
 
     /// The last reference to the inode is gone: whatever the filesystem keeps of it outside the
-    /// slab object goes here. Its page cache is empty.
+    /// slab object goes here, and on disk if it has no link. Its page cache is empty. No reference
+    /// may be taken any more.
     fn evict_inode(inode: &INode<Self>);
 
     /// The access ACL or default ACL of an inode, `None` if it has none.

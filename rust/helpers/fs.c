@@ -70,6 +70,17 @@ void rust_helper_inode_unlock_shared(struct inode *inode)
 	inode_unlock_shared(inode);
 }
 
+struct dentry *rust_helper_file_dentry_of(const struct file *file)
+{
+	return file->f_path.dentry;
+}
+
+/* An inode that nobody has a reference to may be on its way out. */
+void rust_helper_inode_hold(struct inode *inode)
+{
+	BUG_ON(!atomic_inc_not_zero(&inode->i_count));
+}
+
 bool rust_helper_inode_is_new(struct inode *inode)
 {
 	return inode_state_read_once(inode) & I_NEW;
