@@ -10,7 +10,7 @@
 use crate::{
     inode::{self, Inode},
     report, super_block,
-    volume::Sb,
+    volume::{Sb, Volume},
 };
 use core::ops::Deref;
 use ext4rs_layout::{Incompat, RoCompat};
@@ -34,6 +34,8 @@ pub(crate) enum Kind {
     WritePage = 2,
     /// A directory and what is created in it (`EXT4_HT_DIR`).
     Dir = 4,
+    /// A file being cut short or deleted (`EXT4_HT_TRUNCATE`).
+    Truncate = 5,
     /// Unwritten to written (`EXT4_HT_EXT_CONVERT`).
     ExtentConvert = 11,
 }
@@ -41,6 +43,10 @@ pub(crate) enum Kind {
 /// Longest time, in microseconds, that a synchronous handle waits for company
 /// (`EXT4_DEF_MAX_BATCH_TIME`).
 const MAX_BATCH_TIME: u32 = 15_000;
+
+/// Revokes that every handle can make: for the few blocks of metadata that an operation frees
+/// beside what it is for (`ext4_trans_default_revoke_credits`).
+const DEFAULT_REVOKES: u32 = 8;
 
 /// A handle on the volume. See [`jbd2::Handle`], whose methods it has.
 ///
@@ -106,6 +112,40 @@ impl<'a> Handle<'a> {
         Ok(made)
     }
 
+    /// The volume.
+    pub(crate) fn super_block(&self) -> &'a Sb {
+        self.sb
+    }
+
+    /// Frees a block of metadata in the transaction: it is forgotten, and replay of an older
+    /// transaction does not write it. Costs a revoke.
+    ///
+    /// # Errors
+    ///
+    /// The volume has stopped.
+    pub(crate) fn revoke(&self, block: u64) -> Result {
+        self.inner
+            .revoke(block)
+            .map_err(|e| self.failed("journal_revoke", block, e))
+    }
+
+    /// Makes sure of `credits` and `revokes`: asks for more, or lets the transaction go and joins the
+    /// next one. What was changed so far is consistent by itself, and no lock is held that another
+    /// handle's owner might wait for.
+    ///
+    /// # Errors
+    ///
+    /// `EROFS` if the journal is aborted; `EBUSY` if the handle is part of an outer one and its
+    /// transaction is full.
+    pub(crate) fn ensure(&mut self, credits: u32, revokes: u32) -> Result {
+        let more = credits.saturating_sub(self.inner.credits_left());
+        let more_revokes = revokes.saturating_sub(self.inner.revokes_left());
+        if (more == 0 && more_revokes == 0) || self.inner.extend(more, more_revokes)? {
+            return Ok(());
+        }
+        self.inner.restart(credits, revokes)
+    }
+
     /// Ends the handle; waits for the commit if it was made synchronous.
     ///
     /// # Errors
@@ -125,7 +165,7 @@ impl<'a> Handle<'a> {
 fn check_start(sb: &Sb) -> Result<&Journal> {
     let vol = sb.data();
     vol.check_running()?;
-    if sb.is_read_only() {
+    if sb.is_read_only() && !vol.cleaning.load(ordering::Relaxed) {
         return Err(EROFS);
     }
     let journal = vol.journal.as_ref().ok_or(EROFS)?;
@@ -151,7 +191,18 @@ fn check_start(sb: &Sb) -> Result<&Journal> {
 /// `EROFS` if the volume takes no changes; `ENOSPC` if no transaction is that large; `ENOMEM`.
 pub(crate) fn start(sb: &Sb, credits: u32, kind: Kind) -> Result<Handle<'_>> {
     let journal = check_start(sb)?;
-    let inner = journal.start(credits, 0, 0, kind as u8)?;
+    let inner = journal.start(credits, 0, DEFAULT_REVOKES, kind as u8)?;
+    Ok(Handle { inner, sb })
+}
+
+/// As [`start`], for a handle that may also free `revokes` blocks of metadata.
+///
+/// # Errors
+///
+/// As [`start`].
+pub(crate) fn start_freeing(sb: &Sb, credits: u32, revokes: u32, kind: Kind) -> Result<Handle<'_>> {
+    let journal = check_start(sb)?;
+    let inner = journal.start(credits, 0, revokes, kind as u8)?;
     Ok(Handle { inner, sb })
 }
 
@@ -192,6 +243,25 @@ pub(crate) fn current_tid(sb: &Sb) -> u32 {
         .as_ref()
         .and_then(|journal| journal.current_tid().ok())
         .map_or(0, Tid::to_raw)
+}
+
+/// Whether the transaction `tid` is in the log for good, or there is no log. Takes no lock.
+pub(crate) fn is_committed(vol: &Volume, tid: u32) -> bool {
+    vol.journal
+        .as_ref()
+        .is_none_or(|journal| journal.is_committed(Tid::from_raw(tid)))
+}
+
+/// Waits until the transaction `tid` is in the log. The caller has no handle open.
+///
+/// # Errors
+///
+/// `EDEADLK` if it has; `EIO` if the journal is aborted.
+pub(crate) fn complete(sb: &Sb, tid: u32) -> Result {
+    match sb.data().journal.as_ref() {
+        Some(journal) => journal.complete_transaction(Tid::from_raw(tid)),
+        None => Ok(()),
+    }
 }
 
 /// Brings the transaction `tid`, and all data written before, to stable storage. The caller has no

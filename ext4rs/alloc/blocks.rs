@@ -15,15 +15,18 @@
 //! have, or by its free count as long as its bitmap was not looked at. One call reads the bitmaps
 //! of few groups; only the last resort reads them all.
 
+pub(crate) use super::free::free;
+
 use super::{
     buddy::{self, Span, Wish},
     groups::{self, Bitmap, Which},
+    held::HeldRuns,
     orlov::ring,
     space::{self, Depth},
 };
 use crate::{
     inode::Inode,
-    journal::Handle,
+    journal::{self, Handle},
     volume::{Group, Sb, Volume},
 };
 use ext4rs_layout::{bitmap, group, GroupDesc};
@@ -210,8 +213,19 @@ pub(crate) fn undo(handle: &Handle<'_>, sb: &Sb, run: Run, from: Pool) -> Result
     Ok(())
 }
 
+/// The bits of a group with those set that are held; `None` if none are.
+fn usable_bits(map: &Bitmap, held: &HeldRuns) -> Result<Option<KVec<u8>>> {
+    if held.is_empty() {
+        return Ok(None);
+    }
+    let mut bytes = KVec::from_elem(0u8, map.read(<[u8]>::len), GFP_KERNEL)?;
+    map.read(|bits| bytes.copy_from_slice(bits));
+    held.cover(&mut bytes);
+    Ok(Some(bytes))
+}
+
 /// Sets or clears the bits of `span`, and brings the descriptor up to date. The group lock is held.
-fn write(
+pub(super) fn write(
     handle: &Handle<'_>,
     sb: &Sb,
     number: u32,
@@ -408,6 +422,10 @@ impl<'a> Search<'a> {
             }
         };
         group.seen.store(true, Relaxed);
+        state
+            .held
+            .release(|tid| journal::is_committed(self.vol, tid));
+        let usable = usable_bits(&map, &state.held)?;
         let windows = (turn.manners != Manners::None).then_some(&state.windows);
         let wish = Wish {
             goal: if number == self.goal_group {
@@ -423,9 +441,14 @@ impl<'a> Search<'a> {
         };
         let blocks = self.vol.geo.blocks_in_group(number);
         let owner = self.owner();
-        let Some(found) = map.read(|bytes| buddy::find(bytes, blocks, &wish, windows, owner))
-        else {
+        let find = |bytes: &[u8]| buddy::find(bytes, blocks, &wish, windows, owner);
+        let found = match &usable {
+            Some(bytes) => find(bytes),
+            None => map.read(find),
+        };
+        let Some(found) = found else {
             if !only_goal {
+                // What is held is a part of it: nobody comes by when that can be used.
                 let longest = map.read(|bytes| buddy::longest(bytes, blocks));
                 group.longest_run.store(longest, Relaxed);
             }

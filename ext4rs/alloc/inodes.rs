@@ -32,6 +32,9 @@ use kernel::{prelude::*, sync::atomic::ordering::Relaxed};
 /// none.
 pub(crate) const CREDITS: u32 = 4;
 
+/// Credits that one [`free`] takes: inode bitmap and descriptor.
+pub(crate) const CREDITS_FREE: u32 = 2;
+
 /// A new inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NewIno {
@@ -229,13 +232,35 @@ fn make_table_block(handle: &Handle<'_>, sb: &Sb, desc: &GroupDesc, index: u32) 
 /// `EROFS` if the handle is aborted, `EFSCORRUPTED` if the inode is not in use: nothing is given
 /// back then.
 pub(crate) fn undo(handle: &Handle<'_>, sb: &Sb, new: &NewIno, mode: u16) -> Result {
+    free(handle, sb, new.ino, mode)
+}
+
+/// Frees the inode `ino`, of the given mode (type and permissions), that no directory names and
+/// nobody has open. In the table it is a deleted one by now, in the same handle, and is not written
+/// again by its old owner: the number can be taken at once. The group lock is taken. Sleeps. Takes
+/// [`CREDITS_FREE`].
+///
+/// # Errors
+///
+/// `EFSCORRUPTED` if the inode is not in use, or its group's bitmap is bad: reported, and nothing
+/// is freed. Otherwise the volume has stopped.
+pub(crate) fn free(handle: &Handle<'_>, sb: &Sb, ino: u32, mode: u16) -> Result {
     let vol = sb.data();
-    let place = vol.geo.inode_place(new.ino).ok_or(EINVAL)?;
+    let place = vol.geo.inode_place(ino).ok_or(EINVAL)?;
     let group = groups::get(vol, place.group)?;
     {
         let state = group.lock.lock();
+        if state.inodes_corrupt {
+            return Err(EFSCORRUPTED);
+        }
         let desc = groups::desc(sb, place.group)?;
-        let map = match groups::inode_bitmap(sb, place.group, &desc) {
+        let map = groups::inode_bitmap(sb, place.group, &desc).and_then(|map| {
+            let in_use = !groups::inodes_uninit(vol, &desc)
+                && map.read(|bytes| bitmap::test(bytes, place.index));
+            let free = ext4rs_layout::Error::Corrupt("freeing an inode that is free");
+            in_use.then_some(map).ok_or(Fault::Bad(free))
+        });
+        let map = match map {
             Ok(map) => map,
             Err(fault) => {
                 let block = desc.inode_bitmap;
@@ -243,10 +268,6 @@ pub(crate) fn undo(handle: &Handle<'_>, sb: &Sb, new: &NewIno, mode: u16) -> Res
                 return Err(EFSCORRUPTED);
             }
         };
-        let in_use = map.read(|bytes| bitmap::test(bytes, place.index));
-        if !in_use || state.inodes_corrupt {
-            return Err(EFSCORRUPTED);
-        }
         groups::desc_access(handle, sb, place.group)?;
         let mut sums = desc;
         map.modify(handle, desc.inode_bitmap, |bytes| {
@@ -275,6 +296,27 @@ pub(crate) fn undo(handle: &Handle<'_>, sb: &Sb, new: &NewIno, mode: u16) -> Res
         space.dirs = space.dirs.saturating_sub(1);
     }
     Ok(())
+}
+
+/// Whether the bitmap says that the inode `ino` is in use.
+///
+/// # Errors
+///
+/// `EINVAL` if the volume has no such inode; `EFSCORRUPTED` if the bitmap is bad, which is reported.
+pub(crate) fn is_in_use(sb: &Sb, ino: u32) -> Result<bool> {
+    let vol = sb.data();
+    let place = vol.geo.inode_place(ino).ok_or(EINVAL)?;
+    let group = groups::get(vol, place.group)?;
+    let state = group.lock.lock();
+    let desc = groups::desc(sb, place.group)?;
+    match groups::inode_bitmap(sb, place.group, &desc) {
+        Ok(map) => Ok(map.read(|bytes| bitmap::test(bytes, place.index))),
+        Err(fault) => {
+            let block = desc.inode_bitmap;
+            pass_over(sb, group, place.group, state, Which::Inodes, block, fault)?;
+            Err(EFSCORRUPTED)
+        }
+    }
 }
 
 /// Whether the block of the inode table that holds `ino` was never used, so that what it holds on

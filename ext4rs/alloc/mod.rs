@@ -6,6 +6,8 @@
 //! |---|---|
 //! | `groups.rs` | descriptors and bitmaps of the groups: read, checked, changed |
 //! | `blocks.rs` | one run of blocks for a file |
+//! | `free.rs` | blocks that a file gives back |
+//! | `held.rs` | what was freed and waits for the commit |
 //! | `buddy.rs`, `windows.rs` | the search in one group's bitmap (pure) |
 //! | `inodes.rs` | a new inode |
 //! | `orlov.rs` | which group it goes to (pure) |
@@ -21,7 +23,9 @@
 
 pub(crate) mod blocks;
 mod buddy;
+mod free;
 mod groups;
+mod held;
 mod inodes;
 mod orlov;
 pub(crate) mod space;
@@ -30,11 +34,13 @@ mod zones;
 
 pub(crate) use self::{
     groups::{desc as group_desc, valid_blocks, Zones},
+    held::{HeldCounts, HeldRuns},
     inodes::{
-        allocate as new_inode, table_block_is_unused, undo as undo_inode, NewIno,
-        CREDITS as CREDITS_NEW_INODE,
+        allocate as new_inode, free as free_inode, is_in_use as inode_is_in_use,
+        table_block_is_unused, undo as undo_inode, NewIno, CREDITS as CREDITS_NEW_INODE,
+        CREDITS_FREE as CREDITS_FREE_INODE,
     },
-    space::statfs,
+    space::{commit_freed, statfs},
     windows::Windows,
 };
 

@@ -3,12 +3,16 @@
 //! The volume's free space: promised, taken and reported.
 //!
 //! A block is free, or promised (to delayed allocation, or to an allocation under way) and still
-//! free in the bitmaps, or taken. A promise is only made where the block can be had, so that a
+//! free in the bitmaps, or taken, or held: freed by a transaction that is not committed yet
+//! ([`super::held`]). What is held is reported as free, and promised to nobody. A promise is only made where the block can be had, so that a
 //! write which succeeded finds its space at write-back. Two parts of the free space are kept back:
 //! the super-user's (`s_r_blocks_count`) and the completion pool, which only metadata of write-back
 //! may enter (ext4's `s_resv_clusters`). The rules are those of ext4's `ext4_has_free_clusters`.
 
-use crate::volume::{Sb, Space, Volume};
+use crate::{
+    journal,
+    volume::{Sb, Space, Volume},
+};
 use ext4rs_layout::Geometry;
 use ext4rs_vfs::{cred, fs::StatFs};
 use kernel::{prelude::*, sync::atomic::ordering::Relaxed};
@@ -32,12 +36,19 @@ pub(super) enum Depth {
 }
 
 impl Space {
+    /// What of the free blocks can be used now.
+    fn usable(&mut self, vol: &Volume) -> u64 {
+        self.held.release(|tid| journal::is_committed(vol, tid));
+        self.free.saturating_sub(self.held.total())
+    }
+
     /// Promises `blocks` if `keep` remain.
-    fn promise(&mut self, blocks: u64, keep: u64) -> bool {
+    fn promise(&mut self, vol: &Volume, blocks: u64, keep: u64) -> bool {
+        let usable = self.usable(vol);
         let after = self.delayed.checked_add(blocks);
         let fits = after
             .and_then(|n| n.checked_add(keep))
-            .is_some_and(|n| n <= self.free);
+            .is_some_and(|n| n <= usable);
         if let (true, Some(after)) = (fits, after) {
             self.delayed = after;
         }
@@ -71,13 +82,13 @@ pub(super) fn promise(vol: &Volume, blocks: u64, depth: Depth) -> Result {
         Depth::Ordinary => pool.saturating_add(vol.disk.reserved_blocks),
         Depth::Pool => 0,
     };
-    if vol.space.lock().promise(blocks, keep) {
+    if vol.space.lock().promise(vol, blocks, keep) {
         return Ok(());
     }
     // Asked only now: it may mark the task as one that used its privilege.
     let privileged =
         depth == Depth::Ordinary && cred::may_use_reserve(vol.disk.resuid, vol.disk.resgid);
-    if privileged && vol.space.lock().promise(blocks, pool) {
+    if privileged && vol.space.lock().promise(vol, blocks, pool) {
         return Ok(());
     }
     Err(ENOSPC)
@@ -110,6 +121,23 @@ pub(super) fn give_back(vol: &Volume, blocks: u64, promised: u64) {
     let mut space = vol.space.lock();
     space.free = space.free.saturating_add(blocks);
     space.delayed = space.delayed.saturating_add(promised);
+}
+
+/// `blocks` blocks are free, and can be used when the transaction `tid`, the running one, is
+/// committed.
+pub(super) fn hold(vol: &Volume, blocks: u64, tid: u32) {
+    let mut space = vol.space.lock();
+    space.held.release(|tid| journal::is_committed(vol, tid));
+    space.free = space.free.saturating_add(blocks);
+    space.held.add(tid, blocks);
+}
+
+/// There was no space: makes what has been freed usable, by a commit. `true` if there was something,
+/// so that it is worth trying again, once. Waits for the journal: the caller holds no handle, no
+/// folio lock and no mapping lock.
+pub(crate) fn commit_freed(sb: &Sb) -> bool {
+    let newest = sb.data().space.lock().held.newest();
+    newest.is_some_and(|tid| journal::complete(sb, tid).is_ok())
 }
 
 /// The numbers that `statfs` gives, as `ext4_statfs` computes them.

@@ -8,9 +8,10 @@
 
 use super::{blocks_over, position, to_iomap};
 use crate::{
+    alloc,
     inode::{self, Inode},
     journal::{self, Kind as HandleKind},
-    map::{self, Kind},
+    map::{self, Extent, Kind},
     volume::Ext4,
 };
 use ext4rs_vfs::{
@@ -56,7 +57,7 @@ impl IomapOps<Ext4> for WriteMap {
             return Ok(to_iomap(inode, &map::lookup(inode, lblk, len)?));
         }
         let max = blocks_over(inode, 0, MAX_RESERVATION)?.end;
-        let extent = map::reserve(inode, lblk, len.min(max), false)?;
+        let extent = reserve(inode, lblk, len.min(max))?;
         let mut map = to_iomap(inode, &extent);
         if extent.kind == Kind::Delalloc {
             map.flags = MapFlags::NEW;
@@ -101,6 +102,17 @@ impl WriteOps<Ext4> for Copied {
 
     fn is_valid(inode: &Inode, map: &Iomap) -> bool {
         u64::from(map::seq(inode)) == map.cookie
+    }
+}
+
+/// Reserves blocks for a write. No lock is held that a commit might wait for: if there is no space,
+/// what was freed is made usable.
+fn reserve(inode: &Inode, lblk: u32, len: u32) -> Result<Extent> {
+    match map::reserve(inode, lblk, len, false) {
+        Err(e) if e == ENOSPC && alloc::commit_freed(inode.super_block()) => {
+            map::reserve(inode, lblk, len, false)
+        }
+        reserved => reserved,
     }
 }
 
@@ -166,6 +178,19 @@ pub(crate) fn grow(inode: &Inode, size: u64) -> Result {
     zero_tail(inode, size)?;
     inode.set_size(size);
     inode.mapping().size_extended(old, size);
+    Ok(())
+}
+
+/// Zeros what is behind the file's end in the block that it ends in, if that holds data: nobody who
+/// makes the file longer shall see it. The zeros are written some time. The caller holds `i_rwsem`, or
+/// the only reference, and the invalidate_lock.
+pub(crate) fn zero_behind_end(inode: &Inode) -> Result {
+    let size = inode.size();
+    let block = u64::from(inode.super_block().block_size());
+    let end = size.checked_next_multiple_of(block).ok_or(EFBIG)?;
+    if size < end {
+        iomap::zero_range::<Ext4, WriteMap, Copied>(inode, size, end)?;
+    }
     Ok(())
 }
 

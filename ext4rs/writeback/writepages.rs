@@ -7,6 +7,7 @@ use super::{
     submit::{Sender, Verdict},
 };
 use crate::{
+    alloc,
     file::blocks_over,
     inode::Inode,
     journal::{self, Kind},
@@ -188,7 +189,14 @@ impl<'a> Pass<'a> {
                 }
                 Ok(Verdict::Map(lblk)) => {
                     drop(locked);
-                    if let Err(e) = self.map_run(lblk, folio.index(), last) {
+                    let mapped = match self.map_run(lblk, folio.index(), last) {
+                        // The handle has stopped, and nothing is open.
+                        Err(e) if e == ENOSPC && alloc::commit_freed(self.inode.super_block()) => {
+                            self.map_run(lblk, folio.index(), last)
+                        }
+                        mapped => mapped,
+                    };
+                    if let Err(e) = mapped {
                         return self.give_up(folio, e);
                     }
                 }
