@@ -5,7 +5,8 @@
 use ext4rs_layout::extent::Extent;
 
 /// A change of a leaf: `remove` entries from number `at` on give way to those of `put`. What is put
-/// covers the blocks of what is removed, and at most one new range of blocks.
+/// covers the blocks of what is removed, or all but one range of them, and at most one new range of
+/// blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Edit {
     /// The number of the first entry that changes.
@@ -24,8 +25,16 @@ impl Edit {
 
     /// By how many entries the leaf grows.
     pub(crate) fn growth(&self) -> u16 {
-        let count = self.extents().fold(0u16, |n, _| n.saturating_add(1));
-        count.saturating_sub(self.remove)
+        self.count().saturating_sub(self.remove)
+    }
+
+    /// By how many entries the leaf shrinks.
+    pub(crate) fn shrinkage(&self) -> u16 {
+        self.remove.saturating_sub(self.count())
+    }
+
+    fn count(&self) -> u16 {
+        self.extents().fold(0u16, |n, _| n.saturating_add(1))
     }
 
     /// Also changes the entry before the first.
@@ -104,4 +113,17 @@ pub(crate) fn conversion(
     }
     edit.put = [before, Some(written), after];
     Some(edit)
+}
+
+/// Takes the blocks `from..to`, which are in the extent `old`, entry `at`, out of the leaf.
+pub(crate) fn removal(at: u16, old: &Extent, from: u32, to: u64) -> Edit {
+    let before = old.part(old.block, u64::from(from));
+    let after = u32::try_from(to)
+        .ok()
+        .and_then(|to| old.part(to, old.end()));
+    Edit {
+        at,
+        remove: 1,
+        put: [before, after, None],
+    }
 }

@@ -11,6 +11,7 @@
 //! node equals that of its index: every step of a change keeps it so.
 
 mod growth;
+mod removal;
 
 use super::edit::{self, Edit};
 use crate::{
@@ -102,23 +103,34 @@ pub(crate) fn insert(handle: &Handle<'_>, inode: &Inode, new: &Extent, pool: Poo
         path = tree.make_room(handle, path, new.block, edit.growth(), pool)?;
         edit = path.insertion(new);
     }
-    tree.apply(handle, &path, &edit)
+    tree.apply(handle, &path, &edit)?;
+    tree.settle(handle, &path, &edit)
 }
 
-/// Makes the unwritten blocks `lblk..end` written. The mapping lock is held for writing. Blocks for
-/// the tree come from the completion pool. Tells whether the inode changed, so that the caller has
+/// Makes the unwritten blocks `lblk..end` written. The mapping lock is held for writing. What has no
+/// extent any more because it is at or behind `file_end` was cut off meanwhile: it is passed over.
+/// Blocks for the tree come from the completion pool. Tells whether the inode changed, so that the caller has
 /// to dirty it.
 ///
 /// # Errors
 ///
 /// As [`insert`]; `EFSCORRUPTED` also if a block has no extent. Extents before the one that failed
 /// may have been converted: trying again is harmless.
-pub(crate) fn convert(handle: &Handle<'_>, inode: &Inode, lblk: u32, end: u32) -> Result<bool> {
+pub(crate) fn convert(
+    handle: &Handle<'_>,
+    inode: &Inode,
+    lblk: u32,
+    end: u32,
+    file_end: u32,
+) -> Result<bool> {
     let tree = Tree::new(inode, "extent_convert");
     let mut from = lblk;
     while from < end {
         let mut path = tree.descend(from)?;
         let Some(old) = path.left.filter(|left| left.contains(from)) else {
+            if from >= file_end {
+                break;
+            }
             return Err(tree.corrupt(&path.leaf, fmt!("block {} is not mapped", from)));
         };
         let to = old.end().min(u64::from(end));
@@ -129,11 +141,49 @@ pub(crate) fn convert(handle: &Handle<'_>, inode: &Inode, lblk: u32, end: u32) -
                 edit = tree.conversion(&path, from, to)?;
             }
             tree.apply(handle, &path, &edit)?;
+            tree.settle(handle, &path, &edit)?;
         }
         // Not beyond `end`, which is one of these.
         from = u32::try_from(to).unwrap_or(end);
     }
     Ok(tree.inode_changed.get())
+}
+
+/// Takes the blocks `from..end` out of the tree, from the last one on, and frees them: as many as
+/// the handle has credits and revokes for, at least `step` of them for each extent. Tells whether
+/// nothing is left to do. At first the handle has at least `step`. The mapping lock is held for
+/// writing; the caller dirties the inode afterwards.
+///
+/// # Errors
+///
+/// As [`insert`].
+pub(crate) fn remove(
+    handle: &Handle<'_>,
+    inode: &Inode,
+    from: u32,
+    end: u32,
+    step: &Cost,
+) -> Result<bool> {
+    let tree = Tree::new(inode, "extent_remove");
+    while handle.credits_left() >= step.credits && handle.revokes_left() >= step.revokes {
+        if tree.remove_last(handle, from, end, step.blocks)?.is_none() {
+            tree.merge_up(handle, || {
+                Ok(handle.credits_left() >= step.credits && handle.revokes_left() >= 1)
+            })?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What one step of [`remove`] takes.
+pub(crate) struct Cost {
+    /// Credits.
+    pub(crate) credits: u32,
+    /// Revokes.
+    pub(crate) revokes: u32,
+    /// The blocks of the file that it frees for that, at most.
+    pub(crate) blocks: u32,
 }
 
 /// A node on the way from the root to a leaf.
@@ -375,11 +425,24 @@ impl<'a> Tree<'a> {
                 .zip(edit.extents())
                 .try_for_each(|(at, extent)| node.insert_extent(at, extent))
         })?;
-        let first = match edit.extents().next() {
-            Some(extent) if edit.at == 0 => extent.block,
-            _ => return Ok(()),
-        };
-        for level in path.upwards() {
+        if edit.at != 0 {
+            return Ok(());
+        }
+        match self.look(path.leaf.buffer.as_ref(), |node| Ok(node.first_block(0)))? {
+            Some(first) => self.lead(handle, path.upwards(), first),
+            None => Ok(()),
+        }
+    }
+
+    /// A node's first logical block is `first` now: changes the indexes that lead to it, in the
+    /// nodes `above` it, its parent first.
+    fn lead<'p>(
+        &self,
+        handle: &Handle<'_>,
+        above: impl Iterator<Item = &'p Level>,
+        first: u32,
+    ) -> Result {
+        for level in above {
             let buffer = level.buffer.as_ref();
             let missing = layout::Error::Corrupt("no such extent index");
             let index = self.look(buffer, |node| node.index(level.at).ok_or(missing))?;

@@ -31,7 +31,9 @@ use crate::{
     report,
     volume::Sb,
 };
-use ext4rs_layout::extent::{Extent as DiskExtent, LBLK_END, MAX_DEPTH, MAX_UNWRITTEN};
+use ext4rs_layout::extent::{
+    Extent as DiskExtent, LBLK_END, MAX_DEPTH, MAX_UNWRITTEN, MAX_WRITTEN,
+};
 use ext4rs_vfs::{memalloc::with_nofs, rwsem::RwSemaphore};
 use kernel::{
     new_spinlock,
@@ -474,12 +476,14 @@ pub(crate) fn allocate_block(handle: &Handle<'_>, inode: &Inode, lblk: u32) -> R
 /// # Errors
 ///
 /// `ENOMEM`, or `ENOSPC` if even the completion pool is empty: some blocks may have been converted,
-/// and trying again is possible. Others are reported: a block that is not mapped among them.
+/// and trying again is possible. Others are reported: a block that is not mapped among them, if the
+/// file still goes so far.
 pub(crate) fn convert(handle: &Handle<'_>, inode: &Inode, lblk: u32, len: u32) -> Result {
     let map = &inode.data().map;
     let run = in_file(lblk, len)?;
     let _alone = map.lock.write();
-    let inode_changed = extent_tree::convert(handle, inode, run.start, run.end);
+    let file_end = size_in_blocks(inode);
+    let inode_changed = extent_tree::convert(handle, inode, run.start, run.end, file_end);
     map.bump();
     inode::note_transaction(handle, inode, true);
     // After an error some extents may have been converted.
@@ -489,22 +493,121 @@ pub(crate) fn convert(handle: &Handle<'_>, inode: &Inode, lblk: u32, len: u32) -
     inode_changed.map(drop)
 }
 
+/// Makes a file shorter: sets its size, here and in what the disk is told, to `size`. Afterwards
+/// write-back allocates nothing beyond it. The caller holds `i_rwsem` and a handle in which the inode
+/// is an orphan, and dirties the inode in it. Takes the mapping lock exclusively.
+pub(crate) fn lower_size(inode: &Inode, size: u64) {
+    let _alone = inode.data().map.lock.write();
+    // A conversion that ends meanwhile looks at both under this lock.
+    let mut raw = inode.data().raw.lock();
+    inode.set_size(size);
+    raw.disk_size = size;
+}
+
+/// Whether the file has any block from `from` on, on disk or waiting for allocation.
+///
+/// # Errors
+///
+/// As [`lookup`].
+pub(crate) fn has_blocks_from(inode: &Inode, from: u32) -> Result<bool> {
+    let map = &inode.data().map;
+    let _shared = map.lock.read();
+    match extent_tree::lookup(inode, from)? {
+        Found::Gap(gap) if gap.end >= LBLK_END => {}
+        _ => return Ok(true),
+    }
+    let status = map.status.lock();
+    Ok(status.delalloc.next(from).is_some() || status.reserved.next(from).is_some())
+}
+
+/// Removes the blocks `from..end` of a file, allocated or not, and frees them, the last ones first.
+/// Their folios are gone, and nobody brings new ones. Takes the mapping lock exclusively, again and
+/// again.
+///
+/// The handle has [`credits_remove`] credits at first. It is extended, or its transaction let go, as
+/// often as need be, with the inode written and all that is removed freed: what else the caller has
+/// changed in it is consistent by itself. When this returns there may be no credit left but one for
+/// the inode.
+///
+/// # Errors
+///
+/// `ENOSPC`, `ENOMEM` and `EFBIG` if an extent had to be cut in two; `EFSCORRUPTED`, `EFSBADCRC` or
+/// `EIO`, reported, if the extent tree is bad: what comes behind is removed then. Otherwise the
+/// volume has stopped.
+pub(crate) fn remove(handle: &mut Handle<'_>, inode: &Inode, from: u32, end: u32) -> Result {
+    let map = &inode.data().map;
+    let cost = removal_cost(inode);
+    let credits = credits_remove(inode);
+    let mut drop_waiting = true;
+    loop {
+        handle.ensure(credits, cost.revokes)?;
+        let _alone = map.lock.write();
+        if core::mem::take(&mut drop_waiting) {
+            release(inode, from, end.saturating_sub(from), Which::All);
+        }
+        let removed = extent_tree::remove(handle, inode, from, end, &cost);
+        map.bump();
+        inode::note_transaction(handle, inode, true);
+        inode::mark_dirty(handle, inode)?;
+        if removed? {
+            return Ok(());
+        }
+    }
+}
+
+/// What one extent takes to be removed: the nodes that change, are freed or, where an extent is cut
+/// in two, added; and the groups that its blocks are in.
+fn removal_cost(inode: &Inode) -> extent_tree::Cost {
+    /// Blocks of a directory or symlink that are freed at once: each takes a revoke.
+    const METADATA: u32 = 512;
+
+    let geo = &inode.super_block().data().geo;
+    let blocks = if inode.is_reg() {
+        MAX_WRITTEN
+    } else {
+        METADATA
+    };
+    // One more at each end.
+    let groups = blocks
+        .checked_div(geo.blocks_per_group)
+        .unwrap_or(0)
+        .saturating_add(2);
+    let nodes = u32::from(MAX_DEPTH) * 2 + 1;
+    extent_tree::Cost {
+        credits: credits_of(inode, nodes, groups),
+        revokes: nodes.saturating_add(if inode.is_reg() { 0 } else { METADATA }),
+        blocks,
+    }
+}
+
+/// Credits that [`remove`] wants to begin with.
+pub(crate) fn credits_remove(inode: &Inode) -> u32 {
+    removal_cost(inode)
+        .credits
+        .saturating_add(inode::CREDITS_DIRTY)
+}
+
+/// Revokes that [`remove`] wants to begin with.
+pub(crate) fn revokes_remove(inode: &Inode) -> u32 {
+    removal_cost(inode).revokes
+}
+
 /// Credits for allocating a run of blocks and putting one extent into the tree
 /// (`ext4_chunk_trans_blocks`).
 pub(crate) fn credits_map(inode: &Inode) -> u32 {
     // Each level may be split in two, and one more comes with a new root.
-    credits(inode, u32::from(MAX_DEPTH) * 2 + 1, 1)
+    credits_of(inode, u32::from(MAX_DEPTH) * 2 + 1, 1)
 }
 
 /// Credits for converting one contiguous range of one extent (`ext4_meta_trans_blocks`): two
 /// extents come into the same leaf.
 pub(crate) fn credits_convert(inode: &Inode) -> u32 {
-    credits(inode, u32::from(MAX_DEPTH) * 2 + 1, 0)
+    credits_of(inode, u32::from(MAX_DEPTH) * 2 + 1, 0)
 }
 
 /// Credits for changing or adding `nodes` nodes of the tree and allocating `runs` runs of data: each
 /// new one may be in a group of its own, whose bitmap and descriptor change.
-fn credits(inode: &Inode, nodes: u32, runs: u32) -> u32 {
+fn credits_of(inode: &Inode, nodes: u32, runs: u32) -> u32 {
     /// The inode, the superblock, and what the extended attributes may need
     /// (`EXT4_META_TRANS_BLOCKS`).
     const REST: u32 = 6;

@@ -115,7 +115,9 @@ fn next_run(inode: &Inode, ranges: &mut Peekable<Ranges<'_>>) -> Result<Option<R
 /// block meanwhile looks, after it has set the size, whether the block is converted, and if not
 /// leaves the size on disk to this (rule 7).
 fn raise_disk_size(inode: &Inode, end: u32) {
-    let size = inode.size().min(position(inode, end));
+    let block_end = position(inode, end);
     let mut raw = inode.data().raw.lock();
+    // Read under the lock: truncation lowers both under it.
+    let size = inode.size().min(block_end);
     raw.disk_size = raw.disk_size.max(size);
 }

@@ -45,6 +45,8 @@ struct Plan {
     longest: u32,
     /// One in so many allocations fails, with space and with memory; 0: none.
     failing: u32,
+    /// One in so many removals is done.
+    removing: u32,
     /// Single blocks that the file has at the start.
     scattered: u32,
     steps: u32,
@@ -208,6 +210,47 @@ impl File {
         }
     }
 
+    /// Removes a range, or all that is behind a block, as a truncation does.
+    fn remove(&mut self, longest: u32) {
+        let (start, len) = self.range(longest);
+        let to_end = self.rng.once_in(4);
+        let end = if to_end { u32::MAX } else { start + len };
+        if to_end {
+            let size = u64::from(start) * u64::from(self.inode.super_block().data().geo.block_size);
+            map::lower_size(&self.inode, size.min(self.inode.size()));
+        }
+        self.inode.is_dir.set(self.rng.once_in(3));
+        let sb = self.inode.super_block();
+        let (credits, revokes) = (
+            map::credits_remove(&self.inode),
+            map::revokes_remove(&self.inode),
+        );
+        let mut handle = Handle::freeing(sb, credits, revokes);
+        let seq = map::seq(&self.inode);
+        let result = map::remove(&mut handle, &self.inode, start, end);
+        self.inode.is_dir.set(false);
+        assert_ne!(map::seq(&self.inode), seq);
+        let end = end.min(self.blocks.len() as u32);
+        self.set(start, end - start, &[Reserved, Delalloc], Hole);
+        let mut gone = start;
+        if let Err(e) = result {
+            // An extent had to be cut in two: what is behind it is gone, and nothing before.
+            assert!([ENOSPC, ENOMEM, EFBIG].contains(&e));
+            assert!(!to_end || start > 0);
+            let mapped =
+                |&lblk: &u32| map::lookup(&self.inode, lblk, 1).unwrap().kind != Kind::Hole;
+            gone = (start..end)
+                .rev()
+                .find(mapped)
+                .map_or(start, |lblk| lblk + 1);
+        } else if to_end {
+            assert!(!map::has_blocks_from(&self.inode, start).unwrap());
+        }
+        for lblk in gone..end {
+            self.blocks[lblk as usize] = Hole;
+        }
+    }
+
     fn add_block(&mut self) {
         let (lblk, _) = self.range(1);
         if !matches!(self.block(lblk), Hole | Written(_)) {
@@ -229,6 +272,20 @@ impl File {
             }
             Err(e) => assert!([ENOSPC, ENOMEM, EFBIG].contains(&e)),
         }
+    }
+
+    /// Deletes the file: nothing is left of it but the inode.
+    fn remove_all(&mut self) {
+        let sb = self.inode.super_block();
+        let (credits, revokes) = (
+            map::credits_remove(&self.inode),
+            map::revokes_remove(&self.inode),
+        );
+        let mut handle = Handle::freeing(sb, credits, revokes);
+        map::remove(&mut handle, &self.inode, 0, u32::MAX).unwrap();
+        let tree = tree::check(&self.inode);
+        assert_eq!((tree.depth, tree.extents.len()), (0, 0));
+        assert_eq!(self.inode.bytes.get(), 0);
     }
 
     /// Looks at the whole file.
@@ -275,7 +332,7 @@ fn run(plan: &Plan) -> u16 {
             let bytes = blocks * u64::from(plan.block_size) - u64::from(file.rng.below(64));
             file.inode.size.set(file.inode.size().max(bytes));
         }
-        match file.rng.below(13) {
+        match file.rng.below(15) {
             0..=3 => {
                 limit_memory(if starved { file.rng.below(3) } else { u32::MAX });
                 file.reserve(plan.range);
@@ -289,12 +346,14 @@ fn run(plan: &Plan) -> u16 {
                 limit_memory(u32::MAX);
             }
             10 | 11 => file.convert(plan.range),
+            12 | 13 if file.rng.once_in(plan.removing) => file.remove(plan.range),
             _ => file.add_block(),
         }
         file.inode.super_block().allocations.set(None);
         deepest = deepest.max(tree::check(&file.inode).depth);
         file.compare();
     }
+    file.remove_all();
     file.inode.data().map.forget(&file.inode);
     assert_eq!(file.inode.super_block().delayed.get(), 0);
     assert_eq!(live_nodes(), 0);
@@ -309,6 +368,7 @@ const PLAN: Plan = Plan {
     range: 20,
     longest: 3,
     failing: 0,
+    removing: 1,
     scattered: 0,
     steps: 700,
 };
@@ -327,6 +387,7 @@ fn a_deep_tree() {
             seed,
             blocks: 1500,
             scattered: 350,
+            removing: 40,
             ..PLAN
         });
         assert!(deepest >= 3, "{deepest}");
@@ -366,6 +427,7 @@ fn real_nodes() {
             volume: 8000,
             blocks: 3000,
             scattered: 600,
+            removing: 40,
             steps: 1000,
             ..PLAN
         });

@@ -234,6 +234,71 @@ fn without_space_for_the_tree_nothing_changes() {
     assert!(refused > 40);
 }
 
+/// Removes `from..end` of a file, with as many credits as that wants at first. Gives the number of
+/// transactions that it let go.
+fn remove(inode: &Inode, from: u32, end: u32) -> u32 {
+    let (credits, revokes) = (map::credits_remove(inode), map::revokes_remove(inode));
+    let mut handle = Handle::freeing(inode.super_block(), credits, revokes);
+    map::remove(&mut handle, inode, from, end).unwrap();
+    handle.restarts.get()
+}
+
+/// What is left of a file fits into the inode as soon as it is that little.
+#[test]
+fn a_tree_shrinks_with_its_file() {
+    let inode = scattered(SMALL, (0..500).map(|i| i * 2));
+    assert_eq!(check(&inode).depth, 3);
+    let mut restarts = 0;
+    for left in (0..500).rev().step_by(7) {
+        restarts += remove(&inode, left * 2 + 1, u32::MAX);
+        let tree = check(&inode);
+        assert_eq!(tree.extents.len() as u32, left + 1);
+        assert!(left >= 4 || tree.depth == 0, "{left}: {tree:?}");
+    }
+    assert!(restarts > 0);
+    // From the front, too: the first block of every node on the way changes.
+    let inode = scattered(SMALL, (0..500).map(|i| i * 2));
+    for gone in (0..500).step_by(3) {
+        remove(&inode, 0, gone * 2 + 1);
+        assert_eq!(check(&inode).extents.len() as u32, 499 - gone);
+    }
+}
+
+/// A hole in the middle of an extent leaves its two ends.
+#[test]
+fn a_hole_is_cut_into_an_extent() {
+    for used in 0..40 {
+        let inode = scattered(SMALL, (0..used).map(|i| i * 2 + 100));
+        let sb = inode.super_block();
+        inode.size.set(1 << 30);
+        map::reserve(&inode, 0, 9, true).unwrap();
+        let handle = Handle::new(sb, 100);
+        let run = map::map_delalloc_run(&handle, &inode, 0, 9, 9).unwrap();
+        let Some(run) = run.filter(|run| run.len == 9) else {
+            continue;
+        };
+        let Kind::Unwritten(start) = run.kind else {
+            panic!("{run:?}");
+        };
+        remove(&inode, 3, 5);
+        assert_eq!(check(&inode).extents.len() as u32, used + 2);
+        let kind = |lblk| map::lookup(&inode, lblk, 10).unwrap();
+        assert_eq!((kind(0).kind, kind(0).len), (Kind::Unwritten(start), 3));
+        assert_eq!((kind(3).kind, kind(3).len), (Kind::Hole, 2));
+        assert_eq!((kind(5).kind, kind(5).len), (Kind::Unwritten(start + 5), 4));
+    }
+}
+
+/// Blocks behind the end of the file may be gone when their conversion comes.
+#[test]
+fn a_conversion_passes_over_what_was_cut_off() {
+    let inode = scattered(SMALL, 0..3);
+    let handle = Handle::new(inode.super_block(), 100);
+    map::lower_size(&inode, 3 * u64::from(SMALL));
+    assert_eq!(map::convert(&handle, &inode, 1, 10), Ok(()));
+    check(&inode);
+}
+
 /// Splitting an extent in three needs two places in a leaf.
 #[test]
 fn a_conversion_makes_room_for_two() {
@@ -328,9 +393,11 @@ fn damage_is_an_error_or_an_answer() {
         for _ in 0..10 {
             let handle = Handle::new(sb, u32::MAX);
             let lblk = rng.below(140);
-            let _ = match rng.below(3) {
+            let mut removing = Handle::freeing(sb, 1 << 20, 1 << 20);
+            let _ = match rng.below(4) {
                 0 => map::allocate_block(&handle, &inode, lblk).map(drop),
                 1 => map::convert(&handle, &inode, lblk, 1 + rng.below(5)),
+                2 => map::remove(&mut removing, &inode, lblk, lblk + 1 + rng.below(9)),
                 _ => map::reserve(&inode, lblk, 4, true).map(drop),
             };
         }

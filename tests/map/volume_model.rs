@@ -185,20 +185,65 @@ pub(crate) mod journal {
         Inode,
     }
 
-    /// A handle that may change so many blocks; more fail the test.
+    /// A handle that may change so many blocks, and revoke so many; more fail the test.
     pub(crate) struct Handle<'a> {
         sb: &'a Sb,
-        credits: u32,
+        credits: Cell<u32>,
+        revokes: Cell<u32>,
         changed: RefCell<BTreeSet<Changed>>,
+        /// How often it got a new transaction.
+        pub(crate) restarts: Cell<u32>,
     }
 
     impl<'a> Handle<'a> {
         pub(crate) fn new(sb: &'a Sb, credits: u32) -> Self {
+            Self::freeing(sb, credits, 0)
+        }
+
+        pub(crate) fn freeing(sb: &'a Sb, credits: u32, revokes: u32) -> Self {
             Self {
                 sb,
-                credits,
+                credits: Cell::new(credits),
+                revokes: Cell::new(revokes),
                 changed: RefCell::default(),
+                restarts: Cell::new(0),
             }
+        }
+
+        pub(crate) fn credits_left(&self) -> u32 {
+            self.credits.get() - self.changed.borrow().len() as u32
+        }
+
+        pub(crate) fn revokes_left(&self) -> u32 {
+            self.revokes.get()
+        }
+
+        /// Now and then there is no room in the transaction.
+        pub(crate) fn extend(&self, credits: u32, revokes: u32) -> Result<bool> {
+            if self.sb.rng.borrow_mut().once_in(3) {
+                return Ok(false);
+            }
+            self.credits.set(self.credits.get() + credits);
+            self.revokes.set(self.revokes.get() + revokes);
+            Ok(true)
+        }
+
+        pub(crate) fn ensure(&mut self, credits: u32, revokes: u32) -> Result {
+            might_sleep();
+            let more = credits.saturating_sub(self.credits_left());
+            let more_revokes = revokes.saturating_sub(self.revokes_left());
+            if (more > 0 || more_revokes > 0) && !self.extend(more, more_revokes)? {
+                self.changed.borrow_mut().clear();
+                self.credits.set(credits);
+                self.revokes.set(revokes);
+                self.restarts.set(self.restarts.get() + 1);
+            }
+            Ok(())
+        }
+
+        pub(super) fn revoke(&self) {
+            let left = self.revokes.get().checked_sub(1);
+            self.revokes.set(left.expect("more revokes than asked for"));
         }
 
         pub(super) fn change(&self, what: Changed) {
@@ -206,9 +251,9 @@ pub(crate) mod journal {
             let mut changed = self.changed.borrow_mut();
             changed.insert(what);
             assert!(
-                changed.len() <= self.credits as usize,
+                changed.len() <= self.credits.get() as usize,
                 "more than {} credits",
-                self.credits
+                self.credits.get()
             );
         }
 
@@ -269,6 +314,7 @@ pub(crate) mod alloc {
         use crate::{
             inode::Inode,
             journal::{Changed, Handle},
+            report,
         };
 
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -344,6 +390,24 @@ pub(crate) mod alloc {
             Ok(Run { start, len })
         }
 
+        /// Frees a run; one of metadata block by block.
+        pub(crate) fn free(handle: &Handle<'_>, inode: &Inode, run: Run, kind: Kind) -> Result {
+            might_sleep();
+            handle.change(Changed::Bitmap(run.start));
+            handle.change(Changed::Descriptor(run.start));
+            for block in run.start..run.start + u64::from(run.len) {
+                let sb = inode.super_block();
+                if !sb.used.borrow_mut().remove(&block) {
+                    report::corrupt(sb, "free", None, Some(block), format_args!("freed twice"));
+                    continue;
+                }
+                if kind == Kind::Metadata || !inode.is_reg() {
+                    handle.revoke();
+                }
+            }
+            Ok(())
+        }
+
         pub(crate) fn undo(_: &Handle<'_>, sb: &Sb, run: Run, from: Pool) -> Result {
             might_sleep();
             for block in run.start..run.start + u64::from(run.len) {
@@ -366,8 +430,11 @@ pub(crate) mod inode {
     };
     use ext4rs_layout::{extent::NodeMut, inode::I_BLOCK_SIZE};
 
+    pub(crate) const CREDITS_DIRTY: u32 = 1;
+
     pub(crate) struct RawInode {
         pub(crate) i_block: [u8; I_BLOCK_SIZE],
+        pub(crate) disk_size: u64,
     }
 
     pub(crate) struct InodeInfo {
@@ -381,6 +448,8 @@ pub(crate) mod inode {
         info: InodeInfo,
         pub(crate) size: Cell<u64>,
         pub(crate) bytes: Cell<u64>,
+        /// A directory's blocks are metadata.
+        pub(crate) is_dir: Cell<bool>,
         /// What of the inode a handle has put into the inode table.
         pub(crate) on_disk: RefCell<([u8; I_BLOCK_SIZE], u64)>,
     }
@@ -394,10 +463,14 @@ pub(crate) mod inode {
                 sb,
                 info: InodeInfo {
                     map: Map::new().value(),
-                    raw: SpinLock::new(RawInode { i_block }),
+                    raw: SpinLock::new(RawInode {
+                        i_block,
+                        disk_size: 0,
+                    }),
                 },
                 size: Cell::new(0),
                 bytes: Cell::new(0),
+                is_dir: Cell::new(false),
                 on_disk: RefCell::new((i_block, 0)),
             }
         }
@@ -416,6 +489,18 @@ pub(crate) mod inode {
 
         pub(crate) fn size(&self) -> u64 {
             self.size.get()
+        }
+
+        pub(crate) fn set_size(&self, size: u64) {
+            self.size.set(size);
+        }
+
+        pub(crate) fn is_reg(&self) -> bool {
+            !self.is_dir.get()
+        }
+
+        pub(crate) fn sub_bytes(&self, bytes: u64) {
+            self.bytes.set(self.bytes.get() - bytes);
         }
 
         pub(crate) fn add_bytes(&self, bytes: u64) {
