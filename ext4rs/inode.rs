@@ -6,13 +6,20 @@
 
 pub(crate) mod attr;
 mod create;
+mod evict;
+mod truncate;
 
-pub(crate) use self::create::{create, CREDITS_CREATE};
+pub(crate) use self::{
+    create::{create, CREDITS_CREATE},
+    evict::evict,
+    truncate::truncate,
+};
 
 use crate::{
     alloc,
     journal::{self, Handle},
     map::Map,
+    orphan::OrphanState,
     report, super_block,
     volume::{Ext4, Sb},
 };
@@ -33,7 +40,7 @@ use kernel::{
     prelude::*,
     sync::{
         aref::ARef,
-        atomic::{ordering::Relaxed, Atomic},
+        atomic::{ordering::Relaxed, Atomic, AtomicFlag},
         SpinLock,
     },
 };
@@ -41,8 +48,9 @@ use kernel::{
 /// An inode in memory, as the VFS sees it; [`InodeInfo`] is its data.
 pub(crate) type Inode = INode<Ext4>;
 
-/// Blocks that [`mark_dirty`] changes: the one of the inode table.
-pub(crate) const CREDITS_DIRTY: u32 = 1;
+/// Blocks that [`mark_dirty`] changes: the one of the inode table, and the superblock if the file is
+/// the first large one.
+pub(crate) const CREDITS_DIRTY: u32 = 2;
 
 /// What of the disk's inode has no place in the VFS inode.
 pub(crate) struct RawInode {
@@ -60,8 +68,6 @@ pub(crate) struct RawInode {
     pub(crate) file_acl: u64,
     /// Time of creation.
     pub(crate) crtime: Time,
-    /// Time of deletion, or the next inode of the orphan list.
-    pub(crate) dtime: u32,
     /// Change counter.
     pub(crate) version: u64,
     /// Project.
@@ -86,6 +92,10 @@ pub(crate) struct InodeInfo {
     pub(crate) datasync_tid: Atomic<u32>,
     /// The group whose table holds the inode; where its data is best put.
     pub(crate) block_group: Atomic<u32>,
+    /// Whether the inode is to be deleted or truncated.
+    pub(crate) orphan: OrphanState,
+    /// The file was emptied: what is written to it next is to be on disk soon after it is closed.
+    pub(crate) flush_on_close: AtomicFlag,
 }
 
 impl InodeInfo {
@@ -101,7 +111,6 @@ impl InodeInfo {
                     extra_isize: 0,
                     file_acl: 0,
                     crtime: Time::default(),
-                    dtime: 0,
                     version: 0,
                     projid: 0,
                 },
@@ -110,6 +119,8 @@ impl InodeInfo {
             sync_tid: Atomic::new(0),
             datasync_tid: Atomic::new(0),
             block_group: Atomic::new(0),
+            orphan: OrphanState::new(),
+            flush_on_close: AtomicFlag::new(false),
         }? Error)
     }
 }
@@ -142,6 +153,26 @@ pub(crate) fn iget(sb: &Sb, ino: u32) -> Result<ARef<Inode>> {
             fmt!("bad inode number"),
         ));
     }
+    match sb.iget(ino.into())? {
+        Iget::Cached(inode) if inode.is_bad() => Err(EIO),
+        Iget::Cached(inode) => Ok(inode),
+        Iget::New(new) => {
+            read(&new, ino)?;
+            if new.nlink() == 0 {
+                return Err(ESTALE);
+            }
+            set_ops(&new)?;
+            Ok(new.publish())
+        }
+    }
+}
+
+/// An inode that was left as an orphan: it may have no link, and goes with the last reference then.
+///
+/// # Errors
+///
+/// As [`iget`]; `ESTALE` if it was never used. `EOPNOTSUPP` for one that ext4rs cannot handle.
+pub(crate) fn iget_orphan(sb: &Sb, ino: u32) -> Result<ARef<Inode>> {
     match sb.iget(ino.into())? {
         Iget::Cached(inode) if inode.is_bad() => Err(EIO),
         Iget::Cached(inode) => Ok(inode),
@@ -235,9 +266,6 @@ fn read(inode: &NewINode<Ext4>, ino: u32) -> Result {
     let decoded = decoded
         .map_err(|e| report::from_layout(sb, "iget", Some(ino.into()), Some(bh.block()), e))?
         .ok_or(ESTALE)?;
-    if decoded.links == 0 {
-        return Err(ESTALE);
-    }
     fill(inode, &decoded);
     // Whoever changed the inode last may have been forgotten with it, but came no later than this.
     let tid = journal::current_tid(sb);
@@ -270,7 +298,6 @@ fn fill(inode: &NewINode<Ext4>, d: &DiskInode) {
     raw.extra_isize = d.extra_isize;
     raw.file_acl = d.file_acl;
     raw.crtime = d.crtime;
-    raw.dtime = d.dtime;
     raw.version = d.version;
     raw.projid = d.projid;
 }
@@ -350,7 +377,8 @@ fn set_regular(inode: &NewINode<Ext4>) {
     crate::writeback::set_folio_sizes(inode);
 }
 
-/// The inode as the disk has it.
+/// The inode as the disk has it, but for its time of deletion, which is not in memory: see
+/// [`set_dtime`].
 fn to_disk(inode: &Inode) -> DiskInode {
     let raw = inode.data().raw.lock();
     DiskInode {
@@ -366,7 +394,7 @@ fn to_disk(inode: &Inode) -> DiskInode {
         ctime: to_time(inode.ctime()),
         mtime: to_time(inode.mtime()),
         crtime: raw.crtime,
-        dtime: raw.dtime,
+        dtime: 0,
         file_acl: raw.file_acl,
         version: raw.version,
         projid: raw.projid,
@@ -383,7 +411,7 @@ pub(crate) fn mark_dirty(handle: &Handle<'_>, inode: &Inode) -> Result {
     let ino = u32::try_from(inode.ino()).map_err(|_| EFSCORRUPTED)?;
     let (bh, offset) = table_block(sb, ino)?;
     if inode.data().raw.lock().disk_size > i32::MAX as u64 {
-        super_block::note_large_file(sb)?;
+        super_block::note_large_file(handle)?;
     }
     let format = &vol.inode_format;
     // What is in memory is looked at under the block's content lock: of two who write the inode at
@@ -394,7 +422,8 @@ pub(crate) fn mark_dirty(handle: &Handle<'_>, inode: &Inode) -> Result {
                 .get_mut(offset..)
                 .ok_or(ext4rs_layout::Error::Corrupt("inode beyond its block"))?;
             let old = DiskInode::decode(raw, format).ok();
-            let new = to_disk(inode);
+            let mut new = to_disk(inode);
+            new.dtime = old.as_ref().map_or(0, |old| old.dtime);
             new.encode(raw, format)?;
             disk::update_checksum(raw, format, disk::seed(raw, ino, vol.seed))?;
             Ok(old.is_none_or(|old| old.size != new.size || old.i_block != new.i_block))
@@ -410,6 +439,31 @@ pub(crate) fn mark_dirty(handle: &Handle<'_>, inode: &Inode) -> Result {
         })?;
     note_transaction(handle, inode, needs_datasync);
     Ok(())
+}
+
+/// The inode's time of deletion on disk, or the inode that follows it in the list of orphans.
+pub(crate) fn dtime(sb: &Sb, ino: u32) -> Result<u32> {
+    let (bh, offset) = table_block(sb, ino)?;
+    let format = &sb.data().inode_format;
+    bh.read(|block| DiskInode::decode(block.get(offset..).unwrap_or(&[]), format))
+        .map(|inode| inode.dtime)
+        .map_err(|e| report::from_layout(sb, "dtime", Some(ino.into()), Some(bh.block()), e))
+}
+
+/// Sets what [`dtime`] gives, whether or not the inode is in memory. Takes [`CREDITS_DIRTY`], of
+/// that inode.
+pub(crate) fn set_dtime(handle: &Handle<'_>, sb: &Sb, ino: u32, dtime: u32) -> Result {
+    let vol = sb.data();
+    let (bh, offset) = table_block(sb, ino)?;
+    handle
+        .modify(&bh, |block| {
+            let raw = block
+                .get_mut(offset..)
+                .ok_or(ext4rs_layout::Error::Corrupt("inode beyond its block"))?;
+            disk::set_dtime(raw, dtime);
+            disk::update_checksum(raw, &vol.inode_format, disk::seed(raw, ino, vol.seed))
+        })?
+        .map_err(|e| report::from_layout(sb, "set_dtime", Some(ino.into()), Some(bh.block()), e))
 }
 
 /// Remembers the transaction that fsync, and fdatasync if `data`, has to wait for.
@@ -450,9 +504,9 @@ pub(crate) fn write_inode(inode: &Inode, sync: bool) -> Result {
     journal::commit(inode.super_block(), inode.data().sync_tid.load(Relaxed))
 }
 
-/// The inode leaves memory. Nothing is deleted yet: no operation drops a last link.
-pub(crate) fn evict(inode: &Inode) {
-    inode.data().map.forget(inode);
+/// Whether the inode has an extent tree.
+pub(crate) fn has_extents(inode: &Inode) -> bool {
+    inode.is_reg() || inode.is_dir() || (inode.is_symlink() && !is_fast_symlink(inode))
 }
 
 /// Whether a symlink's target is in the inode.

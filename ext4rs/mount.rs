@@ -112,20 +112,11 @@ impl FileSystem for Ext4 {
             super_block::log_emptied(sb)?;
         }
         journal::take_over_error(sb)?;
-        if !sb.is_read_only() && orphan::present(sb)? {
-            report::message(
-                sb,
-                Level::Warning,
-                fmt!(
-                    "orphan inodes are to be deleted or truncated, which is not built yet: \
-                     mounting read-only"
-                ),
-            );
-            sb.set_read_only();
-        }
+        orphan::load(sb)?;
         if !sb.is_read_only() {
             start_writing(sb)?;
         }
+        clean_orphans(sb)?;
         let root = inode::iget(sb, ROOT_INO).inspect_err(|_| {
             report::message(sb, Level::Err, fmt!("get root inode failed"));
         })?;
@@ -167,7 +158,7 @@ impl FileSystem for Ext4 {
                     report::message(sb, Level::Err, fmt!("can't remount RDWR with noload"));
                     return Err(EROFS);
                 }
-                if orphan::present(sb)? {
+                if orphan::present(sb) {
                     report::message(
                         sb,
                         Level::Warning,
@@ -483,6 +474,75 @@ fn journal_runs(sb: &Sb) -> Result<KVec<(u64, u32)>> {
         at = at.saturating_add(extent.len.max(1));
     }
     Ok(runs)
+}
+
+/// Deletes and truncates what an older life of the volume left to be (`ext4_orphan_cleanup`), on a
+/// read-only mount too.
+fn clean_orphans(sb: &Sb) -> Result {
+    let vol = sb.data();
+    if !orphan::present(sb) {
+        return Ok(());
+    }
+    if sb.is_device_read_only() || vol.journal.as_ref().is_none() {
+        report::message(
+            sb,
+            Level::Err,
+            fmt!("write access unavailable, skipping orphan cleanup"),
+        );
+        return Ok(());
+    }
+    if unbuilt_ro_compat(&vol.disk).is_some() {
+        report::message(
+            sb,
+            Level::Info,
+            fmt!("Skipping orphan cleanup due to unknown ROCOMPAT features"),
+        );
+        return Ok(());
+    }
+    if vol.errors.found.load(Relaxed) {
+        report::message(
+            sb,
+            Level::Info,
+            fmt!("Errors on filesystem, skipping orphan cleanup."),
+        );
+        return Ok(());
+    }
+    if !sb.is_read_only() {
+        if let Err(e) = orphan::clean(sb) {
+            report::message(
+                sb,
+                Level::Warning,
+                fmt!(
+                    "orphan inodes of a kind that is not built yet ({:?}): mounting read-only",
+                    e
+                ),
+            );
+            stop_writing(sb)?;
+            sb.set_read_only();
+        }
+        return Ok(());
+    }
+    report::message(sb, Level::Info, fmt!("orphan cleanup on readonly fs"));
+    super_block::begin_cleaning(sb)?;
+    vol.cleaning.store(true, Relaxed);
+    let cleaned = orphan::clean(sb);
+    writeback::drain(sb);
+    vol.cleaning.store(false, Relaxed);
+    if let Err(e) = cleaned {
+        report::message(
+            sb,
+            Level::Warning,
+            fmt!(
+                "orphan inodes of a kind that is not built yet ({:?}) are left",
+                e
+            ),
+        );
+    }
+    if vol.is_stopped() {
+        return Ok(());
+    }
+    journal::checkpoint(sb)?;
+    super_block::end_writing(sb)
 }
 
 /// The volume becomes writable: says so on disk, before the first handle.

@@ -2,13 +2,18 @@
 
 //! The superblock on disk: what of it changes while the volume is mounted, and writing it.
 //!
-//! The primary superblock is written directly, never through the journal: everything in it that
-//! changes here (state, features, times, counts, error records) is either checked or recomputed on
-//! the next mount. Source of the fields: `struct ext4_super_block`; of the order of writes:
-//! `ext4_setup_super`, `ext4_put_super`, `ext4_update_super`.
+//! The primary superblock is written directly, past the journal: what changes in it here (state,
+//! features, times, counts, error records) is either checked or recomputed on the next mount. What
+//! must change with something else goes through the journal: the head of the list of orphans
+//! ([`crate::orphan`]), and the feature that large files need. A write past the journal while a
+//! transaction runs, which only an error makes, takes the head along as it is in memory.
+//!
+//! Source of the fields: `struct ext4_super_block`; of the order of writes: `ext4_setup_super`,
+//! `ext4_put_super`, `ext4_update_super`.
 
 use crate::{
-    report,
+    journal::Handle,
+    orphan, report,
     volume::{Ext4, Sb},
 };
 use ext4rs_layout::{
@@ -41,8 +46,6 @@ pub(crate) struct Mutable {
     pub(crate) error_count: u32,
     /// A first error is recorded on disk.
     pub(crate) has_first_error: bool,
-    /// Head of the orphan list, or 0.
-    pub(crate) last_orphan: u32,
     /// Where the volume is mounted, filled up with zeros, once a file was opened on it.
     pub(crate) mount_point: Option<[u8; LAST_MOUNTED_LEN]>,
     /// The volume is mounted for writing, and the disk says so.
@@ -61,7 +64,6 @@ impl Mutable {
             mtime: disk.mtime,
             error_count: disk.error_count,
             has_first_error: disk.first_error.time != 0,
-            last_orphan: disk.last_orphan,
             mount_point: None,
             writing: false,
         }
@@ -107,7 +109,15 @@ pub(crate) fn begin_writing(sb: &Sb) -> Result {
     })
 }
 
-/// Reads the superblock anew after the journal was replayed, which may have changed it.
+/// Orphans are going to be processed on a volume that is mounted read-only: says so on disk, before
+/// the first handle, as [`begin_writing`] does. Ends with [`end_writing`].
+pub(crate) fn begin_cleaning(sb: &Sb) -> Result {
+    update(sb, |m| m.incompat = m.incompat.with(Incompat::RECOVER))
+}
+
+/// Reads the superblock anew after the journal was replayed, which may have changed it: the list of
+/// orphans goes through the journal. An error that was recorded after the transaction that is
+/// replayed is kept (as `ext4_load_journal` does).
 pub(crate) fn reload(sb: &Sb) -> Result {
     let vol = sb.data();
     let offset = vol.geo.sb_offset();
@@ -124,11 +134,27 @@ pub(crate) fn reload(sb: &Sb) -> Result {
             fmt!("the journal held another geometry than the superblock"),
         ));
     }
-    *vol.super_lock.lock() = Mutable::new(&disk);
-    if disk.state & STATE_ERROR != 0 {
-        vol.errors.found.store(true, ordering::Relaxed);
+    let before = &vol.disk;
+    {
+        let mut m = vol.super_lock.lock();
+        *m = Mutable::new(&disk);
+        m.state |= before.state & STATE_ERROR;
+        m.error_count = before.error_count;
+        m.has_first_error = before.first_error.time != 0;
+        if m.state & STATE_ERROR != 0 {
+            vol.errors.found.store(true, ordering::Relaxed);
+        }
     }
-    Ok(())
+    if disk.error_count == before.error_count || sb.is_device_read_only() {
+        return Ok(());
+    }
+    {
+        let mut new = vol.errors.new.lock();
+        new.first = Some(before.first_error).filter(|e| e.time != 0);
+        new.last = Some(before.last_error).filter(|e| e.time != 0);
+    }
+    vol.super_lock.lock().has_first_error = false;
+    commit(sb)
 }
 
 /// A file is opened: remembers where the volume is mounted, once, for whoever sorts through many
@@ -155,26 +181,40 @@ pub(crate) fn log_emptied(sb: &Sb) -> Result {
     update(sb, |m| m.incompat = m.incompat.without(Incompat::RECOVER))
 }
 
-/// A file of more than 2 GiB comes into being: says so, as older readers have to know.
-pub(crate) fn note_large_file(sb: &Sb) -> Result {
-    if sb
-        .data()
-        .super_lock
-        .lock()
-        .ro_compat
-        .has(RoCompat::LARGE_FILE)
+/// A file of more than 2 GiB comes into being: says so in the same handle, as older readers have to
+/// know. Takes a credit.
+pub(crate) fn note_large_file(handle: &Handle<'_>) -> Result {
+    let sb = handle.super_block();
+    let vol = sb.data();
     {
-        return Ok(());
+        let mut m = vol.super_lock.lock();
+        if m.ro_compat.has(RoCompat::LARGE_FILE) {
+            return Ok(());
+        }
+        m.ro_compat = m.ro_compat.with(RoCompat::LARGE_FILE);
     }
-    update(sb, |m| m.ro_compat = m.ro_compat.with(RoCompat::LARGE_FILE))
+    let offset = vol.geo.sb_offset();
+    let done = handle.modify(&vol.super_block, |block| {
+        let bytes = block.get_mut(offset..).unwrap_or(&mut []);
+        let mut disk = SuperBlockMut::new(bytes)?;
+        // Only this: the handle does not hold the lock of the rest.
+        disk.add_ro_compat(RoCompat::LARGE_FILE);
+        disk.update_checksum();
+        Ok(())
+    })?;
+    done.map_err(|e| report::from_layout(sb, "large_file", None, None, e))
 }
 
-/// The journal is empty and no orphan is left: the volume needs no recovery.
+/// The journal is empty: the volume needs no recovery, and unless an inode is in the orphan file
+/// nobody need look there.
 pub(crate) fn end_writing(sb: &Sb) -> Result {
+    let no_orphans = orphan::is_file_empty(sb);
     update(sb, |m| {
         m.writing = false;
         m.incompat = m.incompat.without(Incompat::RECOVER);
-        m.ro_compat = m.ro_compat.without(RoCompat::ORPHAN_PRESENT);
+        if no_orphans {
+            m.ro_compat = m.ro_compat.without(RoCompat::ORPHAN_PRESENT);
+        }
     })
 }
 

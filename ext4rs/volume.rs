@@ -3,8 +3,9 @@
 //! What is true of one mounted volume: geometry, features, the group table and the counters.
 
 use crate::{
-    alloc::{Windows, Zones},
+    alloc::{HeldCounts, HeldRuns, Windows, Zones},
     options::Options,
+    orphan::Orphans,
     report::Errors,
     super_block::Mutable,
     writeback::WritebackState,
@@ -65,6 +66,8 @@ pub(crate) struct GroupState {
     pub(crate) inodes_corrupt: bool,
     /// Free blocks that growing files are likely to want next.
     pub(crate) windows: Windows,
+    /// Free blocks that cannot be used before a commit.
+    pub(crate) held: HeldRuns,
 }
 
 /// The volume's free space, in blocks. All are exact.
@@ -72,7 +75,9 @@ pub(crate) struct GroupState {
 pub(crate) struct Space {
     /// Free in the bitmaps.
     pub(crate) free: u64,
-    /// Promised to delayed allocation: part of `free`.
+    /// How many of `free` cannot be used, nor promised, before a commit.
+    pub(crate) held: HeldCounts,
+    /// Promised to delayed allocation: part of `free`, and of what is not held.
     pub(crate) delayed: u64,
     /// Free inodes.
     pub(crate) free_inodes: u64,
@@ -126,6 +131,11 @@ pub(crate) struct Volume {
     pub(crate) errors: Errors,
     /// Where the volume is mounted is known to the superblock.
     pub(crate) mount_point_noted: AtomicFlag,
+    /// Inodes that are to be deleted or truncated. See [`crate::orphan`] for its order.
+    #[pin]
+    pub(crate) orphans: Mutex<Orphans>,
+    /// Orphans are being processed while the volume is mounted read-only: handles may be started.
+    pub(crate) cleaning: AtomicFlag,
     /// The mount is complete: its end is worth a message.
     pub(crate) announced: AtomicFlag,
     /// Sectors that had been written to the device when the volume was mounted.
@@ -167,6 +177,8 @@ impl Volume {
                 super_lock <- new_mutex!(Mutable::new(disk), "ext4rs_super"),
                 errors <- Errors::new(disk.state & STATE_ERROR != 0),
                 mount_point_noted: AtomicFlag::new(false),
+                orphans <- new_mutex!(Orphans::default(), "ext4rs_orphans"),
+                cleaning: AtomicFlag::new(false),
                 announced: AtomicFlag::new(false),
                 sectors_at_mount,
                 writeback <- WritebackState::new(sb.id()),

@@ -9,7 +9,7 @@ use crate::{
     inode::{self, Inode, CREDITS_CREATE},
     journal::{self, Handle},
     map::{self, Kind},
-    metadata, report,
+    metadata, orphan, report,
     volume::Ext4,
 };
 use ext4rs_layout::{
@@ -71,6 +71,27 @@ impl DirectoryOps for Ext4 {
 
     fn mknod(idmap: &IdMap, dir: &Inode, dentry: &Dentry<Self>, mode: u16, rdev: u32) -> Result {
         make(idmap, dir, dentry, mode, rdev)
+    }
+
+    fn tmpfile(idmap: &IdMap, dir: &Inode, mode: u16) -> Result<NewINode<Self>> {
+        let mode = match dir.inherited_mode(mode)? {
+            Inherited::Mode(mode) => mode,
+            // To be stored with the new inode.
+            Inherited::Acl => return Err(EOPNOTSUPP),
+        };
+        let credits = CREDITS_CREATE.saturating_add(orphan::CREDITS);
+        let handle = journal::start(dir.super_block(), credits, journal::Kind::Dir)?;
+        let inode = inode::create(&handle, idmap, dir, mode, 0)?;
+        inode.set_nlink(0);
+        let orphaned =
+            orphan::add(&handle, &inode).and_then(|()| inode::mark_dirty(&handle, &inode));
+        if let Err(e) = orphaned {
+            // As in `make_in`.
+            let _ = give_up(&handle, inode);
+            return Err(e);
+        }
+        handle.stop()?;
+        Ok(inode)
     }
 
     fn iterate(dir: &Inode, _file: &File<Self>, out: &mut DirEmitter<'_>) -> Result {
@@ -150,7 +171,7 @@ fn give_up(handle: &Handle<'_>, inode: NewINode<Ext4>) -> Result {
     inode.set_nlink(0);
     // At least 1: a deletion time of 0 is none.
     let now = u32::try_from(now_seconds()).unwrap_or(u32::MAX);
-    inode.data().raw.lock().dtime = now.max(1);
+    inode::set_dtime(handle, inode.super_block(), ino, now.max(1))?;
     inode::mark_dirty(handle, &inode)?;
     let new = NewIno {
         ino,

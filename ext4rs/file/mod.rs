@@ -6,7 +6,7 @@ pub(crate) mod buffered;
 mod fsync;
 mod ops;
 
-pub(crate) use self::buffered::grow;
+pub(crate) use self::buffered::{grow, zero_behind_end};
 pub(crate) use self::fsync::sync_inode;
 
 use crate::{

@@ -17,7 +17,7 @@ use ext4rs_vfs::{
     iomap::AddressSpaceOps,
     writeback::Control,
 };
-use kernel::prelude::*;
+use kernel::{prelude::*, sync::atomic::ordering::Relaxed};
 
 impl AddressSpaceOps for Ext4 {
     type ReadMap = ReadMap;
@@ -39,7 +39,13 @@ impl FileOps for Ext4 {
         inode.super_block().data().check_running()
     }
 
-    fn release(_inode: &Inode, _file: &File<Self>) {}
+    fn release(inode: &Inode, file: &File<Self>) {
+        let flush = &inode.data().flush_on_close;
+        if file.is_writable() && flush.load(Relaxed) && flush.xchg(false, Relaxed) {
+            // An error shows at the next fsync.
+            let _ = inode.mapping().flush();
+        }
+    }
 
     fn write(call: &mut Kiocb<'_, Self>, from: &mut IoVec<'_>) -> Result<usize> {
         buffered::write(call, from)

@@ -2,7 +2,9 @@
 
 //! Attributes: `chmod`, `chown`, `utimes`, `truncate`, `chattr`, and what `stat` adds.
 
-use super::{attribute_flags, flags as inode_flags, is_data_journalled, mark_dirty, Inode};
+use super::{
+    attribute_flags, flags as inode_flags, is_data_journalled, mark_dirty, truncate, Inode,
+};
 use crate::{
     file,
     journal::{self, Kind},
@@ -52,8 +54,8 @@ pub(crate) fn get(inode: &Inode, stat: &mut KStat) {
 ///
 /// # Errors
 ///
-/// As `setattr_prepare`; `EOPNOTSUPP` for cutting a file short, and for changing the mode of a file
-/// that has an ACL.
+/// As `setattr_prepare`; `EOPNOTSUPP` for changing the mode of a file that has an ACL, and the size of
+/// one whose data is journalled.
 pub(crate) fn set(inode: &Inode, idmap: &IdMap, dentry: &Dentry<Ext4>, attr: &mut Attr) -> Result {
     let sb = inode.super_block();
     sb.data().check_running()?;
@@ -61,25 +63,43 @@ pub(crate) fn set(inode: &Inode, idmap: &IdMap, dentry: &Dentry<Ext4>, attr: &mu
     if attr.changes_mode() && xattr::get_acl(inode, false)?.is_some() {
         return Err(EOPNOTSUPP);
     }
-    let new_size = attr.size().filter(|_| inode.is_reg());
-    let old_size = inode.size();
-    if let Some(size) = new_size {
-        if is_data_journalled(inode) || size < old_size {
-            return Err(EOPNOTSUPP);
-        }
-        if size > old_size {
-            file::grow(inode, size)?;
-        }
+    if let Some(size) = attr.size().filter(|_| inode.is_reg()) {
+        return set_size(inode, idmap, attr, size);
     }
-    let handle = journal::start(sb, super::CREDITS_DIRTY, Kind::Inode)?;
-    if let Some(size) = new_size {
-        if size != old_size {
-            inode.touch(true);
+    change(inode, || attr.copy_to(idmap, inode))
+}
+
+/// Changes the size, and what else is asked for with it.
+fn set_size(inode: &Inode, idmap: &IdMap, attr: &Attr, size: u64) -> Result {
+    if is_data_journalled(inode) {
+        return Err(EOPNOTSUPP);
+    }
+    let old = inode.size();
+    let copy = || {
+        inode.touch(true);
+        attr.copy_to(idmap, inode);
+    };
+    if size < old {
+        return truncate::shorten(inode, size, copy);
+    }
+    if size > old {
+        file::grow(inode, size)?;
+    } else {
+        truncate::trim(inode)?;
+    }
+    change(inode, || {
+        {
             let mut raw = inode.data().raw.lock();
             raw.disk_size = raw.disk_size.max(size);
         }
-    }
-    attr.copy_to(idmap, inode);
+        copy();
+    })
+}
+
+/// Changes the inode in memory by `change`, and writes it, in one handle.
+fn change(inode: &Inode, change: impl FnOnce()) -> Result {
+    let handle = journal::start(inode.super_block(), super::CREDITS_DIRTY, Kind::Inode)?;
+    change();
     mark_dirty(&handle, inode)?;
     if inode.is_sync() {
         handle.set_sync();

@@ -531,6 +531,11 @@ impl<'a> SuperBlockMut<'a> {
         put_le32(self.buf, 0x64, word.bits());
     }
 
+    /// Adds to the read-only compatible features.
+    pub fn add_ro_compat(&mut self, word: RoCompat) {
+        put_le32(self.buf, 0x64, le32(self.buf, 0x64) | word.bits());
+    }
+
     /// Sets the count of free blocks (blocks, not clusters).
     pub fn set_free_blocks(&mut self, blocks: u64) {
         put_le32(self.buf, 0x0c, low32(blocks));

@@ -3,7 +3,7 @@
 //! Extended attributes: a list of names at the front and values at the back, either of the space
 //! behind an inode's fields or of a block of its own.
 
-use crate::bytes::{byte, le16, le32};
+use crate::bytes::{byte, le16, le32, put_le32};
 use crate::checksum::{crc32c, crc32c_without, Seed};
 use crate::error::{check, want, Error, Result};
 use crate::inode::ROOT_INO;
@@ -287,6 +287,19 @@ pub fn verify_block(buf: &[u8], nr: u64, seed: Option<Seed>) -> Result<()> {
     let crc = crc32c(seed.0, &nr.to_le_bytes());
     if crc32c_without(crc, buf, BLOCK_CSUM_AT, 4) != le32(buf, BLOCK_CSUM_AT) {
         return Err(Error::BadChecksum("attribute block checksum is wrong"));
+    }
+    Ok(())
+}
+
+/// Sets how many inodes share the block of attributes that fills `buf` and lies at `nr`. `seed` is
+/// the volume's.
+pub fn set_refcount(buf: &mut [u8], refcount: u32, nr: u64, seed: Option<Seed>) -> Result<()> {
+    want(buf, BLOCK_HEADER, "attribute buffer too short")?;
+    put_le32(buf, 4, refcount);
+    if let Some(seed) = seed {
+        let crc = crc32c(seed.0, &nr.to_le_bytes());
+        let crc = crc32c_without(crc, buf, BLOCK_CSUM_AT, 4);
+        put_le32(buf, BLOCK_CSUM_AT, crc);
     }
     Ok(())
 }
