@@ -19,6 +19,7 @@ mod readback;
 mod refused;
 mod report;
 mod rng;
+mod shrink;
 mod sys;
 mod trace;
 mod tree;
@@ -49,6 +50,9 @@ full DIR [--prefix P]                                               write until 
 fragments DIR                                                       the same, in pieces
 reserve DIR                                                         as a user: some is left
 inodes DIR                                                          make files until none fits
+shrink DIR [--prefix P] [--only NAME]                               cut files, and let them go
+hold DIR --count N --bytes N                                        keep nameless files open
+cut DIR --count N --left N                                          cut a file until killed
 readback DIR                                                        read files in every way
 refused DIR [--allowed] [--prefix P] [--only NAME]                  try what is not built yet
 writeback DEV DIR --fs F --options O --mib N [--own] [--lazy] ...   measure write-back
@@ -127,6 +131,21 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
             refused::run(&args.path(0)?, args.has("allowed"), &mut report);
             report.finish()
         }
+        "shrink" => {
+            let mut report = report(args);
+            shrink::run(&args.path(0)?, &mut report);
+            report.finish()
+        }
+        "hold" => shrink::hold(
+            &args.path(0)?,
+            args.number("count", 10)?,
+            args.bytes("bytes", "100K")?,
+        ),
+        "cut" => shrink::cut_for_ever(
+            &args.path(0)?,
+            args.number("count", 3000)?,
+            args.number("left", 1)?,
+        ),
         "writeback" => write_back(args),
         "cycles" => cycles(args),
         "images" => images(args),

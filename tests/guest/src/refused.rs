@@ -10,7 +10,7 @@ use crate::sys::{errno, meta};
 use crate::why::{equal, require, Why};
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{symlink, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{symlink, FileExt};
 use std::path::Path;
 
 /// A call on the files of [`prepare`].
@@ -43,11 +43,6 @@ const CALLS: &[Call] = &[
     ("symlink-slow", |dir| {
         symlink("t".repeat(200), dir.join("new"))
     }),
-    ("truncate-down", |dir| open(dir)?.set_len(4999)),
-    ("truncate-to-nothing", |dir| open(dir)?.set_len(0)),
-    ("open-truncate", |dir| {
-        File::create(dir.join("file")).map(drop)
-    }),
     ("fallocate", |dir| fallocate(&open(dir)?, 0, 0, 50_000)),
     ("fallocate-keep-size", |dir| {
         fallocate(&open(dir)?, libc::FALLOC_FL_KEEP_SIZE, 0, 50_000)
@@ -68,13 +63,6 @@ const CALLS: &[Call] = &[
     }),
     ("insert-range", |dir| {
         fallocate(&open(dir)?, libc::FALLOC_FL_INSERT_RANGE, 0, 4096)
-    }),
-    ("unnamed-file", |dir| {
-        OpenOptions::new()
-            .write(true)
-            .custom_flags(libc::O_TMPFILE)
-            .open(dir)
-            .map(drop)
     }),
     ("set-attribute", |dir| {
         meta::set_xattr(&dir.join("file"), b"user.name", b"value")
