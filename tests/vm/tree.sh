@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-#: mem=1G disks=3G,512M timeout=400
+#: mem=1G disks=2G,2G timeout=600
 #
 # A tree written through ext4rs by several writers at once is there, byte for byte and to the
 # nanosecond, under the kernel's own ext4.
@@ -33,8 +33,7 @@ round() {
 # What is on the disk before is no zeros: an uninitialised inode table, or a block that is shown
 # without having been written, shows.
 "$tool" fill /dev/vdc
-round tree-1k /dev/vdc 1024 1 --seed 1 --files 800 --bytes 128M --fragments 3000
+round tree-1k /dev/vdc 1024 1 --seed 1 --files 2000 --bytes 1G --fragments 3000
 round tree-4k /dev/vdb 4096 0 --seed 2 --files 2000 --bytes 1G --fragments 3000
-"$tool" fill /dev/vdc
 round tree-2k /dev/vdc 2048 1 --seed 3 --files 300 --bytes 48M --fragments 2000
 finish
