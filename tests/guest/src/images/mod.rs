@@ -44,7 +44,7 @@ pub struct Trial<'a> {
 }
 
 /// So long may one image take, in seconds.
-const PATIENCE: u64 = 30;
+const PATIENCE: u64 = 120;
 
 /// What became of an image.
 #[derive(Default)]
