@@ -7,6 +7,7 @@ use super::{
     fsync,
 };
 use crate::{
+    alloc,
     inode::{self, Inode},
     super_block,
     volume::Ext4,
@@ -25,6 +26,10 @@ impl AddressSpaceOps for Ext4 {
 
     fn writepages(inode: &Inode, control: &mut Control) -> Result {
         writeback::writepages(inode, control)
+    }
+
+    fn make_space(inode: &Inode) -> bool {
+        alloc::commit_freed(inode.super_block())
     }
 }
 

@@ -30,6 +30,11 @@ pub trait AddressSpaceOps: FileSystem {
     /// `invalidate_lock` held, and by several tasks at a time. No allocation within it enters a
     /// filesystem.
     fn writepages(inode: &INode<Self>, control: &mut Control) -> Result;
+
+    /// A page could not be made writable, for want of space perhaps: makes some, if that is a matter
+    /// of waiting. `true` if it is worth trying again. No folio is locked; `mmap_lock` and the inode's
+    /// `invalidate_lock` are held for reading.
+    fn make_space(inode: &INode<Self>) -> bool;
 }
 
 /// The C table for `T`.

@@ -39,13 +39,22 @@ impl<T: AddressSpaceOps> VmTable<T> {
         let _ = unsafe { bindings::file_update_time(file) };
         let ret = {
             let _lock = inode.mapping().invalidate_lock_shared();
-            // SAFETY: By the function's requirements; the table's callbacks get inodes of `T`.
-            unsafe {
-                bindings::iomap_page_mkwrite(
-                    vmf,
-                    OpsTable::<T, T::FaultMap>::get(),
-                    core::ptr::null_mut(),
-                )
+            let make_writable = || {
+                // SAFETY: By the function's requirements; the table's callbacks get inodes of `T`.
+                unsafe {
+                    bindings::iomap_page_mkwrite(
+                        vmf,
+                        OpsTable::<T, T::FaultMap>::get(),
+                        core::ptr::null_mut(),
+                    )
+                }
+            };
+            let ret = make_writable();
+            // The folio is not locked then, and may be tried again.
+            if ret & bindings::vm_fault_reason_VM_FAULT_SIGBUS != 0 && T::make_space(inode) {
+                make_writable()
+            } else {
+                ret
             }
         };
         // SAFETY: The matching start is above.

@@ -6,7 +6,7 @@
 use crate::report::Report;
 use crate::rng::{self, Rng};
 use crate::sys::map::Map;
-use crate::sys::{extent, volume};
+use crate::sys::{errno, extent, volume};
 use crate::why::{equal, require, Why, Within};
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -30,6 +30,7 @@ pub fn run(dir: &Path, report: &mut Report) {
     report.test("emptied-by-open", || emptied_by_open(dir));
     report.test("deep-tree", || deep_tree(dir, block));
     report.test("unnamed", || unnamed(dir));
+    report.test("full-again", || full_again(dir));
     report.test("random", || random(dir));
     report.test("beside-write-back", || beside_write_back(dir));
 }
@@ -261,6 +262,49 @@ fn unnamed(dir: &Path) -> Result<(), Why> {
         (free(dir)?, volume::space(dir)?.free_files),
         before,
     )
+}
+
+/// Writes to a file until there is no space; tells how many bytes fit.
+fn fill_up(file: &File, piece: &[u8]) -> Result<u64, Why> {
+    let mut at = 0;
+    loop {
+        match file.write_at(piece, at) {
+            Ok(n) => at += n as u64,
+            Err(e) if errno(&e) == libc::ENOSPC => return Ok(at),
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+/// What one file gives back the next one gets, at once, though no commit has come between: by writing
+/// and by storing into a hole.
+fn full_again(dir: &Path) -> Result<(), Why> {
+    let before = free(dir)?;
+    let piece = stream(5, 1 << 20);
+    let first = fill_up(&open_unnamed(dir)?, &piece)?;
+    for round in 0..8 {
+        let files = [open_unnamed(dir)?, open_unnamed(dir)?];
+        let fits: u64 = thread::scope(|scope| {
+            let writers = files.each_ref().map(|file| scope.spawn(|| fill_up(file, &piece)));
+            writers
+                .into_iter()
+                .map(|t| t.join().unwrap_or_else(|_| Err("a thread died".into())))
+                .sum::<Result<u64, Why>>()
+        })?;
+        require(fits >= first - first / 50, || {
+            format!("{fits} bytes fit in round {round}, {first} did first")
+        })?;
+        if round % 3 == 0 {
+            files[0].sync_all()?;
+        }
+        drop(files);
+        let file = open_unnamed(dir)?;
+        file.set_len(1 << 20)?;
+        let map = Map::new(&file, 0, 1 << 20, true)?;
+        map.store(0, &piece);
+        holds_twice(&file, &piece)?;
+    }
+    equal("free blocks", free(dir)?, before)
 }
 
 /// One step of [`random`] on a file that holds `model`.
