@@ -52,7 +52,8 @@ reserve DIR                                                         as a user: s
 inodes DIR                                                          make files until none fits
 shrink DIR [--prefix P] [--only NAME]                               cut files, and let them go
 hold DIR --count N --bytes N                                        keep nameless files open
-cut DIR --count N --left N                                          cut a file until killed
+scatter DIR --count N                                               make a file of blocks apart
+cut DIR --left N                                                    cut it in several transactions
 readback DIR                                                        read files in every way
 refused DIR [--allowed] [--prefix P] [--only NAME]                  try what is not built yet
 writeback DEV DIR --fs F --options O --mib N [--own] [--lazy] ...   measure write-back
@@ -141,11 +142,8 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
             args.number("count", 10)?,
             args.bytes("bytes", "100K")?,
         ),
-        "cut" => shrink::cut_for_ever(
-            &args.path(0)?,
-            args.number("count", 3000)?,
-            args.number("left", 1)?,
-        ),
+        "scatter" => shrink::scatter(&args.path(0)?, args.number("count", 3000)?),
+        "cut" => shrink::cut_in_steps(&args.path(0)?, args.number("left", 1)?),
         "writeback" => write_back(args),
         "cycles" => cycles(args),
         "images" => images(args),

@@ -12,6 +12,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 /// Where the data of a file is when it is cut.
@@ -285,7 +286,9 @@ fn full_again(dir: &Path) -> Result<(), Why> {
     for round in 0..8 {
         let files = [open_unnamed(dir)?, open_unnamed(dir)?];
         let fits: u64 = thread::scope(|scope| {
-            let writers = files.each_ref().map(|file| scope.spawn(|| fill_up(file, &piece)));
+            let writers = files
+                .each_ref()
+                .map(|file| scope.spawn(|| fill_up(file, &piece)));
             writers
                 .into_iter()
                 .map(|t| t.join().unwrap_or_else(|_| Err("a thread died".into())))
@@ -387,12 +390,11 @@ fn beside_write_back(dir: &Path) -> Result<(), Why> {
     let path = dir.join("beside");
     let file = open(&path)?;
     let before = free(dir)?;
-    let done = std::sync::atomic::AtomicBool::new(false);
-    let relaxed = std::sync::atomic::Ordering::Relaxed;
+    let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let syncer = scope.spawn(|| -> Result<(), Why> {
             let file = open(&path)?;
-            while !done.load(relaxed) {
+            while !done.load(Relaxed) {
                 file.sync_data()?;
             }
             Ok(())
@@ -411,7 +413,7 @@ fn beside_write_back(dir: &Path) -> Result<(), Why> {
             Ok(())
         };
         let cut = cutter();
-        done.store(true, relaxed);
+        done.store(true, Relaxed);
         let synced = syncer
             .join()
             .unwrap_or_else(|_| Err("a thread died".into()));
@@ -437,23 +439,38 @@ pub fn hold(dir: &Path, count: u64, bytes: u64) -> Result<(), Why> {
     Ok(())
 }
 
-/// Makes a file of `count` blocks apart, and cuts it to `left` of them again and again, writing it
-/// anew each time, until it is killed. Says `ready` after the first time.
-pub fn cut_for_ever(dir: &Path, count: u64, left: u64) -> Result<(), Why> {
+/// Makes a file of `count` blocks apart.
+pub fn scatter(dir: &Path, count: u64) -> Result<(), Why> {
     let block = volume::space(dir)?.block as u64;
-    let file = open(&dir.join("for-ever"))?;
+    let file = open(&dir.join("apart"))?;
     let data = stream(1, block as usize);
-    let mut said = false;
-    loop {
-        for i in 0..count {
-            file.write_all_at(&data, i * 2 * block)?;
-        }
-        file.sync_all()?;
-        if !said {
-            println!("ready");
-            said = true;
-        }
-        file.set_len(left * 2 * block)?;
-        file.sync_all()?;
+    for i in 0..count {
+        file.write_all_at(&data, i * 2 * block)?;
     }
+    Ok(file.sync_all()?)
+}
+
+/// Says `ready` and cuts that file to `left` blocks. Beside it another file is synced all the time, so
+/// that the cut is in several transactions.
+pub fn cut_in_steps(dir: &Path, left: u64) -> Result<(), Why> {
+    let block = volume::space(dir)?.block as u64;
+    let file = open(&dir.join("apart"))?;
+    let other = open(&dir.join("other"))?;
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let syncer = scope.spawn(|| -> Result<(), Why> {
+            while !done.load(Relaxed) {
+                other.write_all_at(b"x", 0)?;
+                other.sync_all()?;
+            }
+            Ok(())
+        });
+        println!("ready");
+        let cut = file.set_len(left * 2 * block);
+        done.store(true, Relaxed);
+        let synced = syncer
+            .join()
+            .unwrap_or_else(|_| Err("a thread died".into()));
+        cut.map_err(Why::from).and(synced)
+    })
 }
