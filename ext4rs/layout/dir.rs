@@ -33,8 +33,10 @@ const FT_CSUM: u8 = 0xde;
 
 /// Bytes of an entry before its name.
 const HEAD: usize = 8;
-/// Bytes of the entry that holds the checksum, and of the smallest entry.
-const TAIL: usize = 12;
+/// Bytes of the smallest entry.
+pub(crate) const MIN_ENTRY: usize = 12;
+/// Bytes of the entry that holds the checksum.
+const TAIL: usize = MIN_ENTRY;
 
 /// What directory blocks depend on besides their bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +85,7 @@ impl DirFormat {
     }
 
     /// `rec_len` as it goes to disk. `len` is a multiple of four that is at most the block size.
-    fn stored_rec_len(len: usize) -> u16 {
+    pub(crate) fn stored_rec_len(len: usize) -> u16 {
         u16::try_from(len).unwrap_or(0xffff)
     }
 
@@ -252,10 +254,29 @@ pub fn entries<'a>(buf: &'a [u8], fmt: &DirFormat) -> Result<Entries<'a>> {
 }
 
 /// The entries of a block that is to be changed: none may cover the checksum.
-fn strict_entries<'a>(buf: &'a [u8], fmt: &DirFormat) -> Result<Entries<'a>> {
+pub(crate) fn strict_entries<'a>(buf: &'a [u8], fmt: &DirFormat) -> Result<Entries<'a>> {
     let mut entries = entries(buf, fmt)?;
     entries.end.over = entries.end.limit;
     Ok(entries)
+}
+
+/// As [`strict_entries`], from the entry at `offset` on.
+pub(crate) fn strict_entries_from<'a>(
+    buf: &'a [u8],
+    offset: usize,
+    fmt: &DirFormat,
+) -> Result<Entries<'a>> {
+    let mut entries = strict_entries(buf, fmt)?;
+    entries.offset = offset;
+    Ok(entries)
+}
+
+/// The entry at `offset`, at which one begins.
+pub(crate) fn entry_of<'a>(buf: &'a [u8], offset: usize, fmt: &DirFormat) -> Result<Entry<'a>> {
+    let mut entries = strict_entries_from(buf, offset, fmt)?;
+    entries
+        .next()
+        .unwrap_or(Err(Error::Corrupt("directory entry overrun")))
 }
 
 /// The first entry at or behind byte `offset`, as when reading goes on at a position that was
@@ -336,8 +357,124 @@ pub fn insert(
     Ok(Some(at))
 }
 
+/// Removes the entry in use with this name and inode. Its bytes go to the entry before it; the first
+/// entry of a block stays, as one that is not in use. False if the block has no such entry.
+///
+/// Nothing of the name is left in the block. The checksum is left to [`update_checksum`].
+pub fn remove(buf: &mut [u8], name: &[u8], ino: u32, fmt: &DirFormat) -> Result<bool> {
+    let mut before: Option<(usize, usize)> = None;
+    let mut found = None;
+    for entry in strict_entries(buf, fmt)? {
+        let entry = entry?;
+        if ino != 0 && entry.ino == ino && entry.name == name {
+            found = Some((entry.offset, entry.rec_len));
+            break;
+        }
+        before = Some((entry.offset, entry.rec_len));
+    }
+    let Some((offset, rec_len)) = found else {
+        return Ok(false);
+    };
+    if let Some(entry) = buf.get_mut(offset..offset.saturating_add(rec_len)) {
+        entry.fill(0);
+    }
+    let (at, len) = match before {
+        Some((at, len)) => (at, len.saturating_add(rec_len)),
+        None => (offset, rec_len),
+    };
+    put_le16(buf, at.saturating_add(4), DirFormat::stored_rec_len(len));
+    Ok(true)
+}
+
+/// Lets the entry in use with this name and inode `old` stand for inode `new`, of the type
+/// `file_type`. False if the block has no such entry. The checksum is left to [`update_checksum`].
+pub fn redirect(
+    buf: &mut [u8],
+    name: &[u8],
+    old: u32,
+    new: u32,
+    file_type: u8,
+    fmt: &DirFormat,
+) -> Result<bool> {
+    if new == 0 || new > fmt.inodes_count {
+        return Err(Error::Argument("directory entry out of range"));
+    }
+    let mut found = None;
+    for entry in strict_entries(buf, fmt)? {
+        let entry = entry?;
+        if old != 0 && entry.ino == old && entry.name == name {
+            found = Some(entry.offset);
+            break;
+        }
+    }
+    let Some(offset) = found else {
+        return Ok(false);
+    };
+    set_inode(buf, offset, new, file_type, fmt);
+    Ok(true)
+}
+
+/// Sets the inode and the type of the entry at `offset`.
+fn set_inode(buf: &mut [u8], offset: usize, ino: u32, file_type: u8, fmt: &DirFormat) {
+    let file_type = if fmt.filetype { file_type } else { FT_UNKNOWN };
+    put_le32(buf, offset, ino);
+    put(buf, offset.saturating_add(7), &[file_type]);
+}
+
+/// The entries `.` and `..` with which the first block of directory `ino` begins: where the second
+/// lies, and what it names. Works for the root of an index too.
+fn dots(buf: &[u8], ino: u32, fmt: &DirFormat) -> Result<(usize, u32)> {
+    let mut entries = entries(buf, fmt)?;
+    match entries.next() {
+        Some(Ok(e)) if e.name == b"." && e.ino == ino => {}
+        _ => return Err(Error::Corrupt("directory missing '.'")),
+    }
+    match entries.next() {
+        Some(Ok(e)) if e.name == b".." && e.ino != 0 => Ok((e.offset, e.ino)),
+        _ => Err(Error::Corrupt("directory missing '..'")),
+    }
+}
+
+/// What `..` in the first block of directory `ino` names.
+pub fn parent(buf: &[u8], ino: u32, fmt: &DirFormat) -> Result<u32> {
+    dots(buf, ino, fmt).map(|(_, parent)| parent)
+}
+
+/// Lets `..` in the first block of directory `ino` name another directory. The checksum is left to
+/// [`update_checksum`], or to that of the index if the block is its root.
+pub fn set_parent(buf: &mut [u8], ino: u32, parent: u32, fmt: &DirFormat) -> Result<()> {
+    if parent == 0 || parent > fmt.inodes_count {
+        return Err(Error::Argument("directory entry out of range"));
+    }
+    let (offset, _) = dots(buf, ino, fmt)?;
+    put_le32(buf, offset, parent);
+    Ok(())
+}
+
+/// Whether no entry of the block is in use but the first `skip`.
+pub fn is_empty(buf: &[u8], skip: usize, fmt: &DirFormat) -> Result<bool> {
+    for entry in entries(buf, fmt)?.skip(skip) {
+        if entry?.ino != 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether the block has room for one more name of `len` bytes. The entries before the room are
+/// checked.
+pub fn has_room(buf: &[u8], len: usize, fmt: &DirFormat) -> Result<bool> {
+    let need = entry_size(len);
+    for entry in strict_entries(buf, fmt)? {
+        if entry?.room() >= need {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Writes an entry's fields and name.
-fn write(
+pub(crate) fn write(
     buf: &mut [u8],
     at: usize,
     rec_len: usize,
@@ -360,7 +497,7 @@ fn write(
 
 /// Zeroes a block, writes the entry that holds the checksum if the volume has any, and gives the
 /// number of bytes that are left for entries.
-fn format(buf: &mut [u8], fmt: &DirFormat) -> Result<usize> {
+pub(crate) fn format(buf: &mut [u8], fmt: &DirFormat) -> Result<usize> {
     let block = fmt.block_mut(buf)?;
     block.fill(0);
     if !fmt.checksums {

@@ -6,7 +6,7 @@
 //! use. Entries of the index are a hash and the block (of the directory) of the subtree with that
 //! hash and higher ones; the first entry has no hash, its place holds the counts.
 
-use crate::bytes::{byte, le16, le32, put_le32};
+use crate::bytes::{array, byte, le16, le32, put, put_le16, put_le32};
 use crate::checksum::{crc32c, Seed};
 use crate::dir::{self, DirFormat};
 use crate::error::{check, want, Error, Result};
@@ -20,8 +20,12 @@ pub const fn max_levels(large_dir: bool) -> u8 {
     }
 }
 
+/// Where `..` is in the root.
+const DOTDOT: usize = 12;
 /// Where the root's own fields begin: behind `.` and `..`.
 const ROOT_INFO: usize = 24;
+/// Where the root has its number of levels.
+const LEVELS: usize = ROOT_INFO + 6;
 const ROOT_INFO_LEN: usize = 8;
 const ROOT_ENTRIES: usize = 32;
 const NODE_ENTRIES: usize = 8;
@@ -46,16 +50,20 @@ pub struct Index<'a> {
     limit: u16,
 }
 
+/// The places for entries in `len` bytes, the tail of the block's checksum among them.
+fn places(len: usize, fmt: &DirFormat) -> usize {
+    let tail = if fmt.checksums { TAIL } else { 0 };
+    len.saturating_sub(tail) / ENTRY
+}
+
 impl<'a> Index<'a> {
     /// Takes the entries from byte `at` on. The limit must be the one that follows from the block
     /// size.
     fn new(block: &'a [u8], at: usize, fmt: &DirFormat) -> Result<Self> {
         let entries = block.get(at..).unwrap_or(&[]);
         let (limit, count) = (le16(entries, 0), le16(entries, 2));
-        let tail = if fmt.checksums { TAIL } else { 0 };
-        let places = entries.len().saturating_sub(tail) / ENTRY;
         check(
-            usize::from(limit) == places,
+            usize::from(limit) == places(entries.len(), fmt),
             "wrong limit in directory index",
         )?;
         check(
@@ -232,5 +240,154 @@ pub fn update_checksum(buf: &mut [u8], fmt: &DirFormat, seed: Option<Seed>) -> R
     let block = fmt.block_mut(buf)?;
     let (crc, at) = index_checksum(block, fmt, seed)?;
     put_le32(block, at, crc);
+    Ok(())
+}
+
+/// An index block that is being changed. Its checksum is left to [`update_checksum`].
+struct IndexMut<'a> {
+    entries: &'a mut [u8],
+    count: u16,
+    limit: u16,
+}
+
+impl<'a> IndexMut<'a> {
+    /// An index block that there is.
+    fn new(buf: &'a mut [u8], fmt: &DirFormat) -> Result<Self> {
+        let block = fmt.block_mut(buf)?;
+        let at = entries_at(block, fmt)?;
+        let Index { count, limit, .. } = Index::new(block, at, fmt)?;
+        Ok(Self {
+            entries: block.get_mut(at..).unwrap_or(&mut []),
+            count,
+            limit,
+        })
+    }
+
+    /// One whose dress is made, and which has no entries yet.
+    fn empty(block: &'a mut [u8], at: usize, fmt: &DirFormat) -> Result<Self> {
+        let entries = block.get_mut(at..).unwrap_or(&mut []);
+        let limit = u16::try_from(places(entries.len(), fmt))
+            .map_err(|_| Error::Argument("directory block too large"))?;
+        let mut index = Self {
+            entries,
+            count: 0,
+            limit,
+        };
+        index.set_count(0);
+        Ok(index)
+    }
+
+    fn start(i: u16) -> usize {
+        usize::from(i).saturating_mul(ENTRY)
+    }
+
+    /// The counts are where the first entry would have its hash.
+    fn set_count(&mut self, count: u16) {
+        self.count = count;
+        put_le16(self.entries, 0, self.limit);
+        put_le16(self.entries, 2, count);
+    }
+
+    fn set_block(&mut self, i: u16, block: u32) {
+        put_le32(self.entries, Self::start(i).saturating_add(4), block);
+    }
+
+    /// Adds an entry behind entry `at`.
+    fn insert(&mut self, at: u16, hash: u32, block: u32) -> Result<()> {
+        let count = self.count.saturating_add(1);
+        if at >= self.count || count > self.limit {
+            return Err(Error::Argument("no place in directory index"));
+        }
+        let at = at.saturating_add(1);
+        for i in (at..self.count).rev() {
+            let entry: [u8; ENTRY] = array(self.entries, Self::start(i));
+            put(self.entries, Self::start(i.saturating_add(1)), &entry);
+        }
+        put_le32(self.entries, Self::start(at), hash);
+        self.set_block(at, block);
+        self.set_count(count);
+        Ok(())
+    }
+}
+
+/// Makes the first block of a directory, whose entries have gone to block `child`, the root of an
+/// index with one entry. `.` and `..` stay.
+///
+/// `hash_version` is the volume's default, as the superblock has it.
+pub fn init_root(
+    buf: &mut [u8],
+    ino: u32,
+    hash_version: u8,
+    child: u32,
+    fmt: &DirFormat,
+) -> Result<()> {
+    let parent = dir::parent(buf, ino, fmt)?;
+    dir::init(buf, ino, parent, fmt)?;
+    let block = fmt.block_mut(buf)?;
+    let rest = block.len().saturating_sub(DOTDOT);
+    block.get_mut(ROOT_INFO..).unwrap_or(&mut []).fill(0);
+    put_le16(
+        block,
+        DOTDOT.saturating_add(4),
+        DirFormat::stored_rec_len(rest),
+    );
+    let info_len = ROOT_INFO_LEN as u8;
+    put(
+        block,
+        ROOT_INFO.saturating_add(4),
+        &[hash_version, info_len],
+    );
+    let mut index = IndexMut::empty(block, ROOT_ENTRIES, fmt)?;
+    index.set_count(1);
+    index.set_block(0, child);
+    Ok(())
+}
+
+/// Adds an entry to an index block, behind the entry `at`: names from `hash` on are in the subtree
+/// that begins at `child`. The lowest bit of the hash says that names of it are in the subtree
+/// before too.
+pub fn insert(buf: &mut [u8], at: u16, hash: u32, child: u32, fmt: &DirFormat) -> Result<()> {
+    IndexMut::new(buf, fmt)?.insert(at, hash, child)
+}
+
+/// Makes a node that has the entries of `from`, another block of the index, from entry `first` on,
+/// and gives the hash with which it begins.
+pub fn init_node(buf: &mut [u8], from: &[u8], first: u16, fmt: &DirFormat) -> Result<u32> {
+    let source = Index::new(fmt.block(from)?, entries_at(from, fmt)?, fmt)?;
+    let hash = source
+        .hash(first)
+        .ok_or(Error::Argument("no such entry in directory index"))?;
+    let count = source.count.saturating_sub(first);
+    let block = fmt.block_mut(buf)?;
+    block.fill(0);
+    let whole = DirFormat::stored_rec_len(block.len());
+    put_le16(block, 4, whole);
+    let mut node = IndexMut::empty(block, NODE_ENTRIES, fmt)?;
+    if count > node.limit {
+        return Err(Error::Argument("too many entries for a directory node"));
+    }
+    let entries = IndexMut::start(first)..IndexMut::start(source.count);
+    put(node.entries, 0, source.entries.get(entries).unwrap_or(&[]));
+    node.set_count(count);
+    Ok(hash)
+}
+
+/// Takes the entries from `count` on out of an index block: they have gone to another one.
+pub fn truncate(buf: &mut [u8], count: u16, fmt: &DirFormat) -> Result<()> {
+    let mut index = IndexMut::new(buf, fmt)?;
+    if count == 0 || count > index.count {
+        return Err(Error::Argument("no such entry in directory index"));
+    }
+    index.set_count(count);
+    Ok(())
+}
+
+/// Puts one more level below the root, whose entries have all gone to the node at `child`.
+pub fn deepen(buf: &mut [u8], child: u32, fmt: &DirFormat) -> Result<()> {
+    let mut index = IndexMut::new(buf, fmt)?;
+    index.set_count(1);
+    index.set_block(0, child);
+    let levels = byte(buf, LEVELS).saturating_add(1);
+    put(buf, LEVELS, &[levels]);
     Ok(())
 }

@@ -47,6 +47,8 @@ pub mod htree;
 pub mod inode;
 pub mod journal;
 pub mod orphan;
+pub mod sort;
+pub mod split;
 pub mod superblock;
 pub mod xattr;
 
