@@ -133,6 +133,12 @@ impl<T: FileSystem> Mapping<T> {
         Ok(())
     }
 
+    /// Starts write-back of what is dirty, without waiting for it.
+    pub fn start_writeback(&self) -> Result {
+        // SAFETY: The mapping is live.
+        to_result(unsafe { bindings::filemap_flush(self.as_ptr()) })
+    }
+
     /// Writes the dirty folios that overlap the bytes `start..end` and waits for them.
     pub fn write_and_wait_range(&self, start: u64, end: u64) -> Result {
         self.with_range(start, end, |first, last| {

@@ -7,7 +7,7 @@
 use super::{FileSystem, INode, NewINode};
 use crate::bindings;
 use core::{marker::PhantomData, slice};
-use kernel::types::Opaque;
+use kernel::{sync::aref::ARef, types::Opaque};
 
 /// A name in a directory, as the VFS hands it to an operation.
 ///
@@ -54,5 +54,12 @@ impl<T: FileSystem> Dentry<T> {
         // SAFETY: The dentry is negative and its directory locked: we are in a create operation.
         // The inode's reference goes to the dentry; `I_NEW` is cleared.
         unsafe { bindings::d_instantiate_new(self.as_ptr(), inode.into_raw()) };
+    }
+
+    /// Ties an inode that has other names, or had none, to this name.
+    pub fn instantiate_link(&self, inode: ARef<INode<T>>) {
+        // SAFETY: The dentry is negative and its directory locked: we are in a link operation. The
+        // inode's reference goes to the dentry.
+        unsafe { bindings::d_instantiate(self.as_ptr(), ARef::into_raw(inode).as_ptr().cast()) };
     }
 }

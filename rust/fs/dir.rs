@@ -3,13 +3,17 @@
 //! Operations of directories.
 
 use super::{attr, from_result, Dentry, File, FileSystem, INode, IdMap, NewINode};
-use crate::bindings;
-use core::{marker::PhantomData, ptr::null_mut};
-use kernel::{error::to_result, ffi, prelude::*, sync::aref::ARef};
+use crate::{bindings, mapping::loff};
+use core::{marker::PhantomData, pin::Pin, ptr::null_mut};
+use kernel::{error::to_result, ffi, prelude::*, str::CStrExt, sync::aref::ARef};
 
 /// What a directory can do. The directory's `i_rwsem` is held: for reading in `lookup` and
-/// `iterate`, for writing in the others.
+/// `iterate`, for writing in those that change entries. So is that of an inode that loses, gets or
+/// changes a name; of a directory that moves only if its parent changes.
 pub trait DirectoryOps: FileSystem {
+    /// What is kept of one open directory, between calls of [`DirectoryOps::iterate`].
+    type OpenDirectory: Send + Sync;
+
     /// Finds a name; `None` if it is not there.
     fn lookup(dir: &INode<Self>, name: &[u8]) -> Result<Option<ARef<INode<Self>>>>;
 
@@ -32,11 +36,82 @@ pub trait DirectoryOps: FileSystem {
     /// is the filesystem's to delete when the last reference to it goes.
     fn tmpfile(idmap: &IdMap, dir: &INode<Self>, mode: u16) -> Result<NewINode<Self>>;
 
+    /// Removes the name of an inode that is not a directory.
+    fn unlink(dir: &INode<Self>, dentry: &Dentry<Self>) -> Result;
+
+    /// Removes an empty directory.
+    fn rmdir(dir: &INode<Self>, dentry: &Dentry<Self>) -> Result;
+
+    /// Gives `inode`, which is not a directory, one more name and ties it to `dentry`.
+    fn link(inode: &INode<Self>, dir: &INode<Self>, dentry: &Dentry<Self>) -> Result;
+
+    /// Makes a symbolic link and ties it to `dentry`.
+    fn symlink(idmap: &IdMap, dir: &INode<Self>, dentry: &Dentry<Self>, target: &[u8]) -> Result;
+
+    /// Moves the name `from` to `to`. The VFS has checked that no directory becomes its own
+    /// ancestor, and what the flags demand of `to`.
+    fn rename(
+        idmap: &IdMap,
+        from: Name<'_, Self>,
+        to: Name<'_, Self>,
+        flags: RenameFlags,
+    ) -> Result;
+
+    /// Begins the state of a directory that is being opened.
+    fn open_directory() -> impl PinInit<Self::OpenDirectory, Error>;
+
     /// Lists entries from `out.pos()` on until [`DirEmitter::emit`] returns false.
-    fn iterate(dir: &INode<Self>, file: &File<Self>, out: &mut DirEmitter<'_>) -> Result;
+    fn iterate(
+        dir: &INode<Self>,
+        file: &File<Self>,
+        open: Pin<&Self::OpenDirectory>,
+        out: &mut DirEmitter<'_>,
+    ) -> Result;
+
+    /// The end of the directory as its positions have it, if that is not its size: what seeking goes
+    /// by. Called without a lock.
+    fn end_position(dir: &INode<Self>, file: &File<Self>) -> Option<u64>;
 
     /// Writes the directory to stable storage.
     fn sync_dir(dir: &INode<Self>, datasync: bool) -> Result;
+}
+
+/// Lets others run that want to, and answers whether the task is being killed: long listings end
+/// then.
+pub fn is_killed() -> bool {
+    // SAFETY: Process context; looks at the task itself.
+    unsafe { bindings::current_is_killed() }
+}
+
+/// A name in a directory.
+pub struct Name<'a, T: FileSystem> {
+    /// The directory.
+    pub dir: &'a INode<T>,
+    /// The name there, and what it stands for.
+    pub dentry: &'a Dentry<T>,
+}
+
+/// How to rename (`renameat2`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RenameFlags(u32);
+
+impl RenameFlags {
+    /// The two names are swapped; both are there.
+    pub fn exchange(self) -> bool {
+        self.0 & bindings::RENAME_EXCHANGE != 0
+    }
+
+    /// A whiteout takes the place of the old name.
+    pub fn whiteout(self) -> bool {
+        self.0 & bindings::RENAME_WHITEOUT != 0
+    }
+
+    /// Whether there are flags but these two and `RENAME_NOREPLACE`, which is the VFS's to obey.
+    pub fn has_others(self) -> bool {
+        let known =
+            bindings::RENAME_EXCHANGE | bindings::RENAME_WHITEOUT | bindings::RENAME_NOREPLACE;
+        self.0 & !known != 0
+    }
 }
 
 /// The type of a directory entry.
@@ -118,22 +193,23 @@ impl<T: DirectoryOps> Ops<T> {
         create: Some(Self::create),
         mkdir: Some(Self::mkdir),
         mknod: Some(Self::mknod),
-        // The VFS answers EPERM where an operation is missing; these exist on ext4, so say what is
-        // true.
-        unlink: Some(Self::unsupported_unlink),
-        rmdir: Some(Self::unsupported_unlink),
-        link: Some(Self::unsupported_link),
-        symlink: Some(Self::unsupported_symlink),
-        rename: Some(Self::unsupported_rename),
+        unlink: Some(Self::unlink),
+        rmdir: Some(Self::rmdir),
+        link: Some(Self::link),
+        symlink: Some(Self::symlink),
+        rename: Some(Self::rename),
         tmpfile: Some(Self::tmpfile),
         ..attr::inode_ops::<T>()
     };
 
     const FILE: bindings::file_operations = bindings::file_operations {
-        llseek: Some(bindings::generic_file_llseek),
+        open: Some(Self::open),
+        release: Some(Self::release),
+        llseek: Some(Self::llseek),
         read: Some(bindings::generic_read_dir),
         iterate_shared: Some(Self::iterate),
         fsync: Some(Self::fsync),
+        setlease: Some(bindings::generic_setlease),
         ..pin_init::zeroed()
     };
 
@@ -247,48 +323,146 @@ impl<T: DirectoryOps> Ops<T> {
     /// # Safety
     ///
     /// Called by the VFS alone, as its operation `unlink`: the arguments live for the call.
-    unsafe extern "C" fn unsupported_unlink(
-        _dir: *mut bindings::inode,
-        _dentry: *mut bindings::dentry,
+    unsafe extern "C" fn unlink(
+        dir: *mut bindings::inode,
+        dentry: *mut bindings::dentry,
     ) -> ffi::c_int {
-        EOPNOTSUPP.to_errno()
+        // SAFETY: Both are live for the call, the directory locked.
+        let (dir, d) = unsafe { (INode::<T>::from_raw(dir), Dentry::<T>::from_raw(dentry)) };
+        from_result(|| T::unlink(dir, d))
+    }
+
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `rmdir`: the arguments live for the call.
+    unsafe extern "C" fn rmdir(
+        dir: *mut bindings::inode,
+        dentry: *mut bindings::dentry,
+    ) -> ffi::c_int {
+        // SAFETY: Both are live for the call, the directory locked.
+        let (dir, d) = unsafe { (INode::<T>::from_raw(dir), Dentry::<T>::from_raw(dentry)) };
+        from_result(|| T::rmdir(dir, d))
     }
 
     /// # Safety
     ///
     /// Called by the VFS alone, as its operation `link`: the arguments live for the call.
-    unsafe extern "C" fn unsupported_link(
-        _old: *mut bindings::dentry,
-        _dir: *mut bindings::inode,
-        _new: *mut bindings::dentry,
+    unsafe extern "C" fn link(
+        old: *mut bindings::dentry,
+        dir: *mut bindings::inode,
+        new: *mut bindings::dentry,
     ) -> ffi::c_int {
-        EOPNOTSUPP.to_errno()
+        // SAFETY: All are live for the call, the directory locked; `old` has an inode, which is
+        // locked too.
+        let (inode, dir, new) = unsafe {
+            (
+                INode::<T>::from_raw((*old).d_inode),
+                INode::<T>::from_raw(dir),
+                Dentry::<T>::from_raw(new),
+            )
+        };
+        from_result(|| T::link(inode, dir, new))
     }
 
     /// # Safety
     ///
     /// Called by the VFS alone, as its operation `symlink`: the arguments live for the call.
-    unsafe extern "C" fn unsupported_symlink(
-        _idmap: *mut bindings::mnt_idmap,
-        _dir: *mut bindings::inode,
-        _dentry: *mut bindings::dentry,
-        _target: *const ffi::c_char,
+    unsafe extern "C" fn symlink(
+        idmap: *mut bindings::mnt_idmap,
+        dir: *mut bindings::inode,
+        dentry: *mut bindings::dentry,
+        target: *const ffi::c_char,
     ) -> ffi::c_int {
-        EOPNOTSUPP.to_errno()
+        // SAFETY: All are live for the call, the directory locked; the target ends with a NUL.
+        let (idmap, dir, d, target) = unsafe {
+            (
+                IdMap::from_raw(idmap),
+                INode::<T>::from_raw(dir),
+                Dentry::<T>::from_raw(dentry),
+                CStr::from_char_ptr(target),
+            )
+        };
+        from_result(|| T::symlink(idmap, dir, d, target.to_bytes()))
     }
 
     /// # Safety
     ///
     /// Called by the VFS alone, as its operation `rename`: the arguments live for the call.
-    unsafe extern "C" fn unsupported_rename(
-        _idmap: *mut bindings::mnt_idmap,
-        _old_dir: *mut bindings::inode,
-        _old: *mut bindings::dentry,
-        _new_dir: *mut bindings::inode,
-        _new: *mut bindings::dentry,
-        _flags: ffi::c_uint,
+    unsafe extern "C" fn rename(
+        idmap: *mut bindings::mnt_idmap,
+        old_dir: *mut bindings::inode,
+        old: *mut bindings::dentry,
+        new_dir: *mut bindings::inode,
+        new: *mut bindings::dentry,
+        flags: ffi::c_uint,
     ) -> ffi::c_int {
-        EOPNOTSUPP.to_errno()
+        // SAFETY: All are live for the call, both directories locked.
+        let (idmap, from, to) = unsafe {
+            (
+                IdMap::from_raw(idmap),
+                Name {
+                    dir: INode::<T>::from_raw(old_dir),
+                    dentry: Dentry::from_raw(old),
+                },
+                Name {
+                    dir: INode::<T>::from_raw(new_dir),
+                    dentry: Dentry::from_raw(new),
+                },
+            )
+        };
+        from_result(|| T::rename(idmap, from, to, RenameFlags(flags)))
+    }
+
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `open`: the arguments live for the call.
+    unsafe extern "C" fn open(
+        _inode: *mut bindings::inode,
+        file: *mut bindings::file,
+    ) -> ffi::c_int {
+        from_result(|| {
+            let state = KBox::try_pin_init(T::open_directory(), GFP_KERNEL)?;
+            // SAFETY: The file is being opened: nobody else sees it. The pointer keeps the object
+            // pinned until `release` takes it back.
+            unsafe {
+                let state = KBox::into_raw(Pin::into_inner_unchecked(state));
+                (*file).private_data = state.cast();
+            }
+            Ok(())
+        })
+    }
+
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `release`: the arguments live for the call.
+    unsafe extern "C" fn release(
+        _inode: *mut bindings::inode,
+        file: *mut bindings::file,
+    ) -> ffi::c_int {
+        // SAFETY: `open` put the box there, and nobody uses the file any more.
+        drop(unsafe { KBox::<T::OpenDirectory>::from_raw((*file).private_data.cast()) });
+        0
+    }
+
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `llseek`: the arguments live for the call.
+    unsafe extern "C" fn llseek(
+        file: *mut bindings::file,
+        offset: bindings::loff_t,
+        whence: ffi::c_int,
+    ) -> bindings::loff_t {
+        // SAFETY: The file is live for the call.
+        let f = unsafe { File::<T>::from_raw(file) };
+        match T::end_position(f.inode(), f) {
+            Some(end) => {
+                let end = loff(end);
+                // SAFETY: The file is live for the call.
+                unsafe { bindings::generic_file_llseek_size(file, offset, whence, end, end) }
+            }
+            // SAFETY: As above.
+            None => unsafe { bindings::generic_file_llseek(file, offset, whence) },
+        }
     }
 
     /// # Safety
@@ -298,13 +472,19 @@ impl<T: DirectoryOps> Ops<T> {
         file: *mut bindings::file,
         ctx: *mut bindings::dir_context,
     ) -> ffi::c_int {
-        // SAFETY: The file, its inode and the context are live for the call.
-        let f = unsafe { File::<T>::from_raw(file) };
+        // SAFETY: The file, its inode and the context are live for the call. `open` put the state
+        // there, which stays where it is until `release`; only shared references to it are made.
+        let (f, open) = unsafe {
+            (
+                File::<T>::from_raw(file),
+                Pin::new_unchecked(&*(*file).private_data.cast::<T::OpenDirectory>()),
+            )
+        };
         let mut out = DirEmitter {
             ctx,
             _ctx: PhantomData,
         };
-        from_result(|| T::iterate(f.inode(), f, &mut out))
+        from_result(|| T::iterate(f.inode(), f, open, &mut out))
     }
 
     /// # Safety

@@ -66,6 +66,13 @@ impl<T: FileSystem> File<T> {
         // SAFETY: Set at open.
         unsafe { bindings::file_is_writable(self.0.get()) }
     }
+
+    /// Whether positions in a directory must fit into 31 bits: the caller's system calls have
+    /// 32-bit numbers, unless whoever opened the file said what it wants.
+    pub fn has_short_positions(&self) -> bool {
+        // SAFETY: The mode is set at open.
+        unsafe { bindings::file_has_short_positions(self.0.get()) }
+    }
 }
 
 /// The memory that a read or write copies to or from.

@@ -224,6 +224,12 @@ impl<T: FileSystem> INode<T> {
         unsafe { bindings::inc_nlink(self.as_ptr()) };
     }
 
+    /// Takes one link away, of those that there are. The caller holds the directory's `i_rwsem`.
+    pub fn drop_nlink(&self) {
+        // SAFETY: The inode is live.
+        unsafe { bindings::drop_nlink(self.as_ptr()) };
+    }
+
     /// Last access.
     pub fn atime(&self) -> Timespec {
         // SAFETY: The inode is live; a torn pair can be seen, as by every reader in the VFS.

@@ -24,7 +24,7 @@ pub mod xattr;
 pub use self::acl::{Inherited, PosixAcl};
 pub use self::attr::{Attr, FileAttr, IdMap, KStat, StatAttributes};
 pub use self::dentry::Dentry;
-pub use self::dir::{DirEmitter, DirectoryOps, EntryType};
+pub use self::dir::{is_killed, DirEmitter, DirectoryOps, EntryType, Name, RenameFlags};
 pub use self::file::{File, FileOps, IoVec, Kiocb};
 pub use self::inode::{
     now_seconds, random_u32, AttributeFlags, FreshINode, INode, Iget, NewINode, Timespec,

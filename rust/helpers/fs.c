@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
+#include <linux/compat.h>
 #include <linux/fs.h>
 #include <linux/fs_context.h>
 #include <linux/pagemap.h>
 #include <linux/part_stat.h>
 #include <linux/posix_acl.h>
 #include <linux/ratelimit.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 /* include/linux/fs.h: inodes */
@@ -175,6 +177,19 @@ char *rust_helper_file_mount_point(const struct file *file, char *buf, int len)
 bool rust_helper_file_is_writable(const struct file *file)
 {
 	return file->f_mode & FMODE_WRITE;
+}
+
+bool rust_helper_current_is_killed(void)
+{
+	cond_resched();
+	return fatal_signal_pending(current);
+}
+
+bool rust_helper_file_has_short_positions(const struct file *file)
+{
+	if (file->f_mode & FMODE_32BITHASH)
+		return true;
+	return !(file->f_mode & FMODE_64BITHASH) && in_compat_syscall();
 }
 
 bool rust_helper_iocb_is_nowait(const struct kiocb *iocb)
