@@ -2,23 +2,26 @@
 
 //! Entries, block by block: searching, listing, and finding room for one more.
 
-use super::{Dir, Place, Want};
+use super::{
+    edit::{Found, Place, Room},
+    htree, Dir, Want,
+};
 use crate::{journal::Handle, report};
-use ext4rs_layout::dir::{self, entry_size};
+use ext4rs_layout::dir;
 use ext4rs_vfs::{
     buffer_head::BufferHead,
     fs::{DirEmitter, EntryType},
 };
 use kernel::prelude::*;
 
-/// Looks for a name in all blocks of the directory and gives its inode number.
-pub(super) fn find(dir: &Dir<'_>, name: &[u8]) -> Result<Option<u32>> {
+/// Looks for a name in all blocks of the directory.
+pub(super) fn find(dir: &Dir<'_>, name: &[u8]) -> Result<Option<Found>> {
     let mut from = 0;
     while let Some(lblk) = dir.next_block(from)? {
         dir.read_ahead_in_groups(lblk)?;
         if let Some(buffer) = dir.read(lblk, Want::Any)? {
-            if let Some(ino) = find_in_block(dir, &buffer, lblk, name)? {
-                return Ok(Some(ino));
+            if let Some(found) = find_in_block(dir, buffer, lblk, name)? {
+                return Ok(Some(found));
             }
         }
         from = lblk.saturating_add(1);
@@ -26,53 +29,45 @@ pub(super) fn find(dir: &Dir<'_>, name: &[u8]) -> Result<Option<u32>> {
     Ok(None)
 }
 
-/// Looks for a name in block `lblk` and gives its inode number. All entries before it are checked.
+/// Looks for a name in block `lblk`. All entries before it are checked.
 pub(super) fn find_in_block(
     dir: &Dir<'_>,
-    buffer: &BufferHead,
+    buffer: BufferHead,
     lblk: u32,
     name: &[u8],
-) -> Result<Option<u32>> {
+) -> Result<Option<Found>> {
     let fmt = dir.entry_format(lblk);
-    buffer
-        .read(|b| dir::find(b, name, &fmt).map(|entry| entry.map(|e| e.ino)))
-        .map_err(|e| dir.bad_entry("search_dir", buffer, lblk, e))
+    let found = buffer
+        .read(|b| dir::find(b, name, &fmt).map(|entry| entry.map(|e| (e.ino, e.file_type))))
+        .map_err(|e| dir.bad_entry("search_dir", &buffer, lblk, e))?;
+    Ok(found.map(|(ino, file_type)| Found {
+        ino,
+        file_type,
+        place: Place { lblk, buffer },
+    }))
 }
 
-/// Block `lblk`, if it has room for one more name of `len` bytes. All entries are checked.
+/// Block `lblk`, if it has room for one more name of `len` bytes.
 pub(super) fn with_room(
     dir: &Dir<'_>,
     buffer: BufferHead,
     lblk: u32,
     len: usize,
 ) -> Result<Option<Place>> {
-    let need = entry_size(len);
-    let room = buffer.read(|b| {
-        let mut room = false;
-        for entry in dir::entries(b, &dir.fmt)? {
-            let entry = entry?;
-            let used = if entry.ino == 0 {
-                0
-            } else {
-                entry_size(entry.name.len())
-            };
-            room |= entry.rec_len.saturating_sub(used) >= need;
-        }
-        Ok(room)
-    });
-    match room {
+    match buffer.read(|b| dir::has_room(b, len, &dir.fmt)) {
         Ok(true) => Ok(Some(Place { lblk, buffer })),
         Ok(false) => Ok(None),
         Err(e) => Err(dir.bad_entry("find_dest_de", &buffer, lblk, e)),
     }
 }
 
-/// Finds a block of a directory without index that has room for a name of `len` bytes, or adds
-/// one.
+/// Finds a block of a directory without index that has room for a name of `len` bytes. If none has,
+/// the directory grows by a block; or gets an index, if it has but one block, `may_index`, and the
+/// volume has indexes.
 ///
 /// The last block is tried first, and the others only when it is full: each block is then gone
 /// through once for a whole block of new entries, where ext4 does it for each new entry.
-pub(super) fn reserve(dir: &Dir<'_>, handle: &Handle<'_>, len: usize) -> Result<Place> {
+pub(super) fn room(dir: &Dir<'_>, len: usize, may_index: bool) -> Result<Room> {
     let last = dir.blocks().checked_sub(1);
     let with_room_at = |lblk| match dir.read(lblk, Want::Any)? {
         Some(buffer) => with_room(dir, buffer, lblk, len),
@@ -80,7 +75,7 @@ pub(super) fn reserve(dir: &Dir<'_>, handle: &Handle<'_>, len: usize) -> Result<
     };
     if let Some(last) = last {
         if let Some(place) = with_room_at(last)? {
-            return Ok(place);
+            return Ok(Room::There(place));
         }
     }
     let mut from = 0;
@@ -90,12 +85,24 @@ pub(super) fn reserve(dir: &Dir<'_>, handle: &Handle<'_>, len: usize) -> Result<
         }
         dir.read_ahead_in_groups(lblk)?;
         if let Some(place) = with_room_at(lblk)? {
-            return Ok(place);
+            return Ok(Room::There(place));
         }
         from = lblk.saturating_add(1);
     }
+    Ok(if may_index && htree::can_begin(dir) {
+        Room::Index
+    } else {
+        Room::Append
+    })
+}
+
+/// Adds a block without entries.
+pub(super) fn append(dir: &Dir<'_>, handle: &Handle<'_>) -> Result<Place> {
     let lblk = dir.blocks();
-    let buffer = dir.append(handle, |b| dir::init_empty(b, &dir.fmt))?;
+    let buffer = dir.append(handle, |b| {
+        dir::init_empty(b, &dir.fmt)?;
+        dir::update_checksum(b, &dir.fmt, dir.seed)
+    })?;
     Ok(Place { lblk, buffer })
 }
 
@@ -164,12 +171,7 @@ impl Listing<'_, '_> {
         out: &mut DirEmitter<'_>,
     ) -> Result<bool> {
         let dir = self.dir;
-        let want = if lblk == 0 && dir.is_indexed() {
-            Want::Index
-        } else {
-            Want::Any
-        };
-        let Some(buffer) = dir.read(lblk, want)? else {
+        let Some(buffer) = dir.read(lblk, dir.want_at(lblk))? else {
             return Ok(true);
         };
         self.copy(&buffer)?;
@@ -225,7 +227,7 @@ impl Listing<'_, '_> {
 }
 
 /// The type of an entry, as the VFS has it.
-fn entry_type(file_type: u8) -> EntryType {
+pub(super) fn entry_type(file_type: u8) -> EntryType {
     match file_type {
         dir::FT_REG => EntryType::Reg,
         dir::FT_DIR => EntryType::Dir,

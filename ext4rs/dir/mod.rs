@@ -4,18 +4,24 @@
 //!
 //! A directory is a file of blocks of entries; an indexed one (`FL_INDEX`) has among them blocks
 //! that hold a tree over the hashes of the names. [`linear`] looks at entries, block by block;
-//! [`htree`] goes by the tree; [`ops`] is what the VFS calls.
+//! [`htree`] goes by the tree; [`edit`] finds and changes entries either way; [`ops`] is what the
+//! VFS calls.
 //!
 //! Everything here runs with the directory's `i_rwsem` held, so that its blocks and its size stay
 //! what they are but for what the caller itself changes.
 
+mod create;
+pub(crate) mod edit;
 pub(crate) mod htree;
 pub(crate) mod linear;
+mod links;
+pub(crate) mod listing;
 pub(crate) mod ops;
+mod rename;
 
 use crate::{
     alloc::blocks,
-    inode::Inode,
+    inode::{flags as inode_flags, Inode},
     journal::Handle,
     map::{self, Extent, Kind},
     report,
@@ -24,7 +30,9 @@ use crate::{
 use core::cell::Cell;
 use ext4rs_layout::{
     dir::{self, DirFormat},
-    htree as format, inode, Compat, Incompat, Seed,
+    htree as format,
+    inode::{FL_CASEFOLD, FL_ENCRYPT, FL_INDEX, FL_INLINE_DATA},
+    Compat, Incompat, Seed,
 };
 use ext4rs_vfs::{buffer_head::BufferHead, plug::with_plug};
 use kernel::{fmt::Arguments, prelude::*};
@@ -43,13 +51,6 @@ pub(crate) enum Want {
     Index,
 }
 
-/// A block that has room for an entry which is about to be made.
-pub(crate) struct Place {
-    /// Which block of the directory.
-    lblk: u32,
-    buffer: BufferHead,
-}
-
 /// A directory during one operation.
 pub(crate) struct Dir<'a> {
     inode: &'a Inode,
@@ -57,8 +58,6 @@ pub(crate) struct Dir<'a> {
     fmt: DirFormat,
     /// The seed of their checksums.
     seed: Option<Seed>,
-    /// It has an index.
-    indexed: bool,
     /// The run of blocks that was looked up last: directories are read in order.
     run: Cell<Option<Extent>>,
 }
@@ -71,8 +70,8 @@ impl<'a> Dir<'a> {
     /// `EOPNOTSUPP` for a directory whose names are stored in a way that is not known here.
     pub(crate) fn new(inode: &'a Inode) -> Result<Self> {
         let vol = inode.super_block().data();
-        let flags = inode.data().raw.lock().flags;
-        let foreign = inode::FL_INLINE_DATA | inode::FL_ENCRYPT | inode::FL_CASEFOLD;
+        let flags = inode_flags(inode);
+        let foreign = FL_INLINE_DATA | FL_ENCRYPT | FL_CASEFOLD;
         if flags & foreign != 0 {
             return Err(EOPNOTSUPP);
         }
@@ -81,7 +80,6 @@ impl<'a> Dir<'a> {
             inode,
             fmt: format_of(vol),
             seed: vol.seed.map(|s| s.inode(ino, inode.generation())),
-            indexed: vol.disk.compat.has(Compat::DIR_INDEX) && flags & inode::FL_INDEX != 0,
             run: Cell::new(None),
         })
     }
@@ -101,7 +99,26 @@ impl<'a> Dir<'a> {
 
     /// Whether the directory has an index.
     pub(crate) fn is_indexed(&self) -> bool {
-        self.indexed
+        self.vol().disk.compat.has(Compat::DIR_INDEX) && inode_flags(self.inode) & FL_INDEX != 0
+    }
+
+    /// The directory has an index from now on. The caller dirties the inode.
+    fn set_indexed(&self) {
+        self.inode.data().raw.lock().flags |= FL_INDEX;
+    }
+
+    /// The index is not used any more: the directory is one without. The caller dirties the inode.
+    fn forget_index(&self) {
+        self.inode.data().raw.lock().flags &= !FL_INDEX;
+    }
+
+    /// What is expected in block `lblk` by someone who goes through all of them.
+    fn want_at(&self, lblk: u32) -> Want {
+        if lblk == 0 && self.is_indexed() {
+            Want::Index
+        } else {
+            Want::Any
+        }
     }
 
     /// How many blocks the directory has, holes included.
@@ -132,7 +149,7 @@ impl<'a> Dir<'a> {
     /// but can show one that its block had before.
     fn entry_format(&self, lblk: u32) -> DirFormat {
         DirFormat {
-            checksums: self.fmt.checksums && !(self.indexed && lblk == 0),
+            checksums: self.fmt.checksums && !(self.is_indexed() && lblk == 0),
             ..self.fmt
         }
     }
@@ -227,7 +244,8 @@ impl<'a> Dir<'a> {
 
     /// Checks a block's kind and checksum.
     fn verify(&self, buffer: &BufferHead, lblk: u32, want: Want) -> Result {
-        let is_index = self.indexed && buffer.read(|b| dir::is_index_block(b, lblk, &self.fmt));
+        let is_index =
+            self.is_indexed() && buffer.read(|b| dir::is_index_block(b, lblk, &self.fmt));
         if want == Want::Index && !is_index {
             return Err(self.corrupt(
                 "read_dirblock",
@@ -262,55 +280,8 @@ impl<'a> Dir<'a> {
         Ok(())
     }
 
-    /// Finds a block that has room for an entry of this name, or adds one. [`Dir::enter`] then puts
-    /// the entry there; until then nothing but an empty block may have been added.
-    ///
-    /// # Errors
-    ///
-    /// `ENOSPC` if the volume or the directory is full, or the name belongs into a leaf of an index
-    /// that is full.
-    pub(crate) fn reserve(&self, handle: &Handle<'_>, name: &[u8]) -> Result<Place> {
-        if self.indexed {
-            htree::reserve(self, name)
-        } else {
-            linear::reserve(self, handle, name.len())
-        }
-    }
-
-    /// Puts an entry for an inode with this number and mode into a block that [`Dir::reserve`]
-    /// found for the name, and brings the directory's times and change counter up to date. That the
-    /// directory has no entry of this name is the caller's to know.
-    pub(crate) fn enter(
-        &self,
-        handle: &Handle<'_>,
-        place: &Place,
-        name: &[u8],
-        ino: u32,
-        mode: u16,
-    ) -> Result {
-        let kind = dir::file_type(mode);
-        let added = handle.modify(&place.buffer, |b| {
-            let at = dir::insert(b, name, ino, kind, &self.fmt)?;
-            dir::update_checksum(b, &self.fmt, self.seed)?;
-            Ok(at.is_some())
-        })?;
-        match added {
-            Ok(true) => {}
-            Ok(false) => return Err(ENOSPC),
-            Err(e) => {
-                return Err(self.bad_entry("add_dirent_to_buf", &place.buffer, place.lblk, e));
-            }
-        }
-        self.inode.touch(true);
-        {
-            let mut raw = self.inode.data().raw.lock();
-            raw.version = raw.version.wrapping_add(1);
-        }
-        crate::inode::mark_dirty(handle, self.inode)
-    }
-
-    /// Adds a block to the directory's end, filled by `init` (which sees zeros, under a spinlock)
-    /// and then checksummed.
+    /// Adds a block to the directory's end, filled by `init`, which sees zeros, under a spinlock; the
+    /// block's checksum is its to make.
     ///
     /// # Errors
     ///
@@ -332,10 +303,7 @@ impl<'a> Dir<'a> {
         if !is_new {
             return Err(self.corrupt("append", None, fmt!("Logical block already allocated")));
         }
-        let (buffer, filled) = handle.create(block, |b| {
-            init(b)?;
-            dir::update_checksum(b, &self.fmt, self.seed)
-        })?;
+        let (buffer, filled) = handle.create(block, init)?;
         filled.map_err(|e| self.bad("append", &buffer, e))?;
         self.run.set(None);
         self.inode.set_size(size);

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Making a file: an inode, what it begins with, and its entry.
+
+use super::{
+    edit::{Place, Room},
+    links, Dir,
+};
+use crate::{
+    alloc::{self, NewIno},
+    inode::{self, Inode, CREDITS_CREATE},
+    journal::{self, Handle},
+    map, orphan,
+    volume::{Ext4, Sb},
+};
+use ext4rs_layout::{
+    dir::{self, NAME_MAX},
+    inode::{FL_EXTENTS, I_BLOCK_SIZE, MODE_LINK},
+};
+use ext4rs_vfs::fs::{now_seconds, Dentry, IdMap, Inherited, NewINode};
+use kernel::{prelude::*, sync::atomic::ordering::Relaxed};
+
+/// What a new file begins with, beside its name.
+#[derive(Clone, Copy)]
+pub(super) enum Content<'a> {
+    /// Nothing; a directory gets its first block.
+    None,
+    /// The number of a device.
+    Device(u32),
+    /// The target of a symbolic link.
+    Target(&'a [u8]),
+}
+
+/// Runs an operation that allocates. If the volume is full, blocks that were freed and wait for a
+/// commit are made usable, and it is tried once more. No handle is open between.
+pub(super) fn with_space<R>(sb: &Sb, operation: impl Fn() -> Result<R>) -> Result<R> {
+    match operation() {
+        Err(e) if e == ENOSPC && alloc::commit_freed(sb) => operation(),
+        other => other,
+    }
+}
+
+/// Makes a file of the type in `mode` and ties it to `dentry`.
+pub(super) fn make(
+    idmap: &IdMap,
+    parent: &Inode,
+    dentry: &Dentry<Ext4>,
+    mode: u16,
+    content: Content<'_>,
+) -> Result {
+    if dentry.name().len() > NAME_MAX {
+        return Err(ENAMETOOLONG);
+    }
+    let mode = match parent.inherited_mode(mode)? {
+        Inherited::Mode(mode) => mode,
+        // To be stored with the new inode.
+        Inherited::Acl => return Err(EOPNOTSUPP),
+    };
+    make_as(idmap, parent, dentry, mode, content)
+}
+
+/// Makes a symbolic link and ties it to `dentry`.
+///
+/// # Errors
+///
+/// `ENAMETOOLONG` if the target does not fit into a block, with the NUL that ends it.
+pub(super) fn symlink(
+    idmap: &IdMap,
+    parent: &Inode,
+    dentry: &Dentry<Ext4>,
+    target: &[u8],
+) -> Result {
+    let block_size = usize::try_from(parent.super_block().data().geo.block_size)?;
+    if target.len() >= block_size {
+        return Err(ENAMETOOLONG);
+    }
+    // It has no permissions of its own to inherit.
+    let mode = MODE_LINK | 0o777;
+    make_as(idmap, parent, dentry, mode, Content::Target(target))
+}
+
+fn make_as(
+    idmap: &IdMap,
+    parent: &Inode,
+    dentry: &Dentry<Ext4>,
+    mode: u16,
+    content: Content<'_>,
+) -> Result {
+    let sb = parent.super_block();
+    with_space(sb, || {
+        let dir = Dir::new(parent)?;
+        let room = dir.room(dentry.name())?;
+        // What is made: an inode, its first block, and the bitmap and descriptor of that; what it
+        // is entered into, and the directory that counts its subdirectories.
+        let credits = CREDITS_CREATE
+            .saturating_add(room.credits(&dir))
+            .saturating_add(3);
+        let handle = journal::start(sb, credits, journal::Kind::Dir)?;
+        if parent.is_sync() {
+            handle.set_sync();
+        }
+        let inode = make_in(&handle, idmap, &dir, room, dentry.name(), mode, content)?;
+        dentry.instantiate(inode);
+        handle.stop()
+    })
+}
+
+/// Makes a file and its entry. The place for the entry is made sure of first: what can fail after
+/// the inode has been allocated is then its first block, and the journal.
+fn make_in(
+    handle: &Handle<'_>,
+    idmap: &IdMap,
+    dir: &Dir<'_>,
+    room: Room,
+    name: &[u8],
+    mode: u16,
+    content: Content<'_>,
+) -> Result<NewINode<Ext4>> {
+    let place = dir.make_room(handle, room, name)?;
+    let rdev = match content {
+        Content::Device(rdev) => rdev,
+        _ => 0,
+    };
+    let inode = inode::create(handle, idmap, dir.inode(), mode, rdev)?;
+    let entered = match content {
+        _ if inode.is_dir() => enter_directory(handle, dir, &place, name, &inode),
+        Content::Target(target) => set_target(handle, &inode, target)
+            .and_then(|()| enter(handle, dir, &place, name, &inode)),
+        _ => enter(handle, dir, &place, name, &inode),
+    };
+    match entered {
+        Ok(()) => Ok(inode),
+        Err(e) => {
+            // If this fails the volume has stopped: nothing of the handle gets to the disk then.
+            let _ = give_up(handle, inode);
+            Err(e)
+        }
+    }
+}
+
+/// Makes a regular file that no directory names: an orphan, until it gets a name or is closed.
+pub(super) fn nameless(idmap: &IdMap, dir: &Inode, mode: u16) -> Result<NewINode<Ext4>> {
+    let mode = match dir.inherited_mode(mode)? {
+        Inherited::Mode(mode) => mode,
+        // To be stored with the new inode.
+        Inherited::Acl => return Err(EOPNOTSUPP),
+    };
+    let sb = dir.super_block();
+    let credits = CREDITS_CREATE.saturating_add(orphan::CREDITS);
+    let handle = journal::start(sb, credits, journal::Kind::Dir)?;
+    let inode = inode::create(&handle, idmap, dir, mode, 0)?;
+    inode.set_nlink(0);
+    let orphaned = orphan::add(&handle, &inode).and_then(|()| inode::mark_dirty(&handle, &inode));
+    if let Err(e) = orphaned {
+        // As in `make_in`.
+        let _ = give_up(&handle, inode);
+        return Err(e);
+    }
+    handle.stop()?;
+    Ok(inode)
+}
+
+/// Takes back an inode that was made in this handle and has no blocks. In the table it becomes a
+/// deleted one: it has a mode by now, and to `e2fsck` what has links counts as in use.
+pub(super) fn give_up(handle: &Handle<'_>, inode: NewINode<Ext4>) -> Result {
+    let ino = u32::try_from(inode.ino()).map_err(|_| EINVAL)?;
+    inode.set_nlink(0);
+    // At least 1: a deletion time of 0 is none.
+    let now = u32::try_from(now_seconds()).unwrap_or(u32::MAX);
+    inode::set_dtime(handle, inode.super_block(), ino, now.max(1))?;
+    inode::mark_dirty(handle, &inode)?;
+    let new = NewIno {
+        ino,
+        group: inode.data().block_group.load(Relaxed),
+    };
+    alloc::undo_inode(handle, inode.super_block(), &new, inode.mode())
+}
+
+/// Writes a new inode and its entry.
+fn enter(handle: &Handle<'_>, dir: &Dir<'_>, place: &Place, name: &[u8], inode: &Inode) -> Result {
+    let ino = u32::try_from(inode.ino()).map_err(|_| EINVAL)?;
+    inode::mark_dirty(handle, inode)?;
+    dir.enter(handle, place, name, ino, inode.mode())
+}
+
+/// Gives a new directory its first block, and writes it and its entry.
+fn enter_directory(
+    handle: &Handle<'_>,
+    dir: &Dir<'_>,
+    place: &Place,
+    name: &[u8],
+    inode: &Inode,
+) -> Result {
+    let parent = dir.inode();
+    let ino = u32::try_from(inode.ino()).map_err(|_| EINVAL)?;
+    let parent_ino = u32::try_from(parent.ino()).map_err(|_| EINVAL)?;
+    let new = Dir::new(inode)?;
+    inode.set_nlink(2);
+    let first = new.append(handle, |b| {
+        dir::init(b, ino, parent_ino, &new.fmt)?;
+        dir::update_checksum(b, &new.fmt, new.seed)
+    })?;
+    let entered = enter(handle, dir, place, name, inode).and_then(|()| {
+        links::count_directory(parent)?;
+        inode::mark_dirty(handle, parent)
+    });
+    if entered.is_err() {
+        // As for the inode: a failure changes nothing more.
+        let _ = new.undo_append(handle, first);
+    }
+    entered
+}
+
+/// Gives a new symbolic link its target: in the inode if it fits there with the NUL that ends it,
+/// else in a block.
+fn set_target(handle: &Handle<'_>, inode: &Inode, target: &[u8]) -> Result {
+    let size = u64::try_from(target.len())?;
+    if target.len() < I_BLOCK_SIZE {
+        let mut raw = inode.data().raw.lock();
+        raw.flags &= !FL_EXTENTS;
+        raw.i_block = [0; I_BLOCK_SIZE];
+        for (to, from) in raw.i_block.iter_mut().zip(target) {
+            *to = *from;
+        }
+    } else {
+        let (block, _) = map::allocate_block(handle, inode, 0)?;
+        handle.create(block, |b| {
+            for (to, from) in b.iter_mut().zip(target) {
+                *to = *from;
+            }
+        })?;
+    }
+    inode.data().raw.lock().disk_size = size;
+    inode.set_size(size);
+    Ok(())
+}
