@@ -7,6 +7,7 @@
 mod access;
 mod args;
 mod behave;
+mod crowd;
 mod cycles;
 mod foreign;
 mod full;
@@ -14,6 +15,7 @@ mod images;
 mod kernel;
 mod manifest;
 mod many;
+mod names;
 mod powercut;
 mod readback;
 mod refused;
@@ -54,6 +56,13 @@ shrink DIR [--prefix P] [--only NAME]                               cut files, a
 hold DIR --count N --bytes N                                        keep nameless files open
 scatter DIR --count N                                               make a file of blocks apart
 cut DIR --left N                                                    cut it in several transactions
+crowd DIR --count N --length N                                      make links until none fits
+crowded DIR (the same)                                              they are all there
+uncrowd DIR --seed N (the same)                                     remove them
+collide DIR                                                         use names of one hash
+listings DIR [--prefix P] [--only NAME]                             list what changes meanwhile
+subdirectories DIR                                                  make some where many are
+names DIR --seed N --count N                                        use names, print what happens
 readback DIR                                                        read files in every way
 refused DIR [--allowed] [--prefix P] [--only NAME]                  try what is not built yet
 writeback DEV DIR --fs F --options O --mib N [--own] [--lazy] ...   measure write-back
@@ -119,6 +128,36 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
         "reserve" => full::reserve(&args.path(0)?),
         "fragments" => full::fragments(&args.path(0)?),
         "inodes" => full::inodes(&args.path(0)?),
+        "crowd" => {
+            let (count, length) = (args.number("count", 1000)?, args.number("length", 250)?);
+            println!("{}", crowd::fill(&args.path(0)?, count, length)?);
+            Ok(())
+        }
+        "crowded" => {
+            let (count, length) = (args.number("count", 1000)?, args.number("length", 250)?);
+            crowd::check(&args.path(0)?, count, length)
+        }
+        "uncrowd" => {
+            let (count, length) = (args.number("count", 1000)?, args.number("length", 250)?);
+            crowd::empty(&args.path(0)?, count, length, args.number("seed", 1)?)
+        }
+        "collide" => crowd::collide(&args.path(0)?),
+        "listings" => {
+            let mut report = report(args);
+            crowd::listings(&args.path(0)?, &mut report);
+            report.finish()
+        }
+        "subdirectories" => crowd::subdirectories(&args.path(0)?),
+        "names" => {
+            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+            names::write(
+                &args.path(0)?,
+                args.number("seed", 1)?,
+                args.number("count", 3000)?,
+                &mut out,
+            )?;
+            Ok(out.flush()?)
+        }
         "readback" => {
             let (files, bytes) = readback::check(&args.path(0)?)?;
             println!(

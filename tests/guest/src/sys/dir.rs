@@ -71,6 +71,11 @@ fn parse(rest: &mut &[u8]) -> io::Result<Option<Entry>> {
 /// The whole directory, read from its start with buffers of `room` bytes.
 pub fn read_all(dir: &File, room: usize) -> io::Result<Vec<Entry>> {
     seek(dir, 0)?;
+    read_on(dir, room)
+}
+
+/// What is left of the directory, from where it was read to.
+pub fn read_on(dir: &File, room: usize) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     loop {
         let some = read_some(dir, room)?;
