@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #: mem=1G disks=512M,512M timeout=900
 #
-# Directories with an index: they grow to two and three levels block for block as ext4's do, with
-# every hash, take names of one hash over several blocks, are listed while they change, and are
-# emptied again.
+# Directories with an index grow to two and three levels block for block as ext4's do, and are emptied
+# again.
 . "$(dirname "$0")/lib.sh"
 
 # So that names have the same hashes on both volumes.
@@ -60,72 +59,4 @@ fi
 crowd htree-three 21000 2 -O large_dir
 crowd htree-plain 3000 1 -O ^metadata_csum
 
-# hash NAME ALGORITHM FLAG: names with every byte; flag 1 takes them as signed, 2 as unsigned.
-hash() {
-	fresh /dev/vdb -b 1024 -E "$seed"
-	tune2fs -E "hash_alg=$2" /dev/vdb >/dev/null
-	debugfs -w -R "set_super_value flags $3" /dev/vdb >/dev/null 2>&1
-	up /dev/vdb noatime
-	"$tool" many $dir/many --seed 3 --count 1200
-	check "$1" "$tool" find $dir/many --seed 3 --count 1200
-	down "$1" /dev/vdb
-	up /dev/vdb ro ext4
-	check "$1-in-ext4" "$tool" find $dir/many --seed 3 --count 1200
-	umount $dir
-}
-
-for algorithm in half_md4 tea legacy; do
-	hash htree-$algorithm-signed $algorithm 1
-	hash htree-$algorithm-unsigned $algorithm 2
-done
-
-fresh /dev/vdb -b 1024
-tune2fs -E hash_alg=legacy /dev/vdb >/dev/null
-up /dev/vdb
-check htree-collisions "$tool" collide $dir
-down htree-collisions /dev/vdb
-check htree-collisions-continued sh -c \
-	"debugfs -R 'htree_dump /collide' /dev/vdb 2>/dev/null | grep -q 'Hash 0x[0-9a-f]*[13579bdf],'"
-
-for block in 1024 4096; do
-	fresh /dev/vdb -b $block
-	up /dev/vdb
-	cases "$tool" listings $dir --prefix "htree-$((block / 1024))k/"
-	ls -U $dir/old >/tmp/is
-	down "htree-$((block / 1024))k-listings" /dev/vdb
-	up /dev/vdb ro ext4
-	ls -U $dir/old >/tmp/want
-	same "htree-$((block / 1024))k-order" /tmp/want /tmp/is
-	umount $dir
-	# What e2fsck makes of it is a directory again.
-	e2fsck -fyD /dev/vdb >/dev/null 2>&1
-	up /dev/vdb
-	ls $dir/old >/tmp/is
-	sort /tmp/want >/tmp/sorted
-	sort /tmp/is >/tmp/is-sorted
-	same "htree-$((block / 1024))k-optimised" /tmp/sorted /tmp/is-sorted
-	down "htree-$((block / 1024))k-optimised" /dev/vdb
-done
-
-# many DEVICE FILESYSTEM SUBDIRECTORIES: a directory that says that it has more.
-many() {
-	fresh "$1" -b 1024
-	up "$1" rw ext4
-	eval "mkdir $dir/many $dir/many/d{1..$3}"
-	umount $dir
-	debugfs -w -R "set_inode_field /many links_count 64997" "$1" >/dev/null 2>&1
-	up "$1" rw "$2"
-	"$tool" subdirectories $dir
-	umount $dir
-}
-
-many /dev/vdb "$FS" 150 >/tmp/is
-many /dev/vdc ext4 150 >/tmp/want
-same htree-many-links /tmp/want /tmp/is
-fsck htree-many-links /dev/vdb
-many /dev/vdb "$FS" 5 >/tmp/is
-many /dev/vdc ext4 5 >/tmp/want
-same htree-few-links /tmp/want /tmp/is
-debugfs -w -R "set_inode_field /many links_count $((2 + $(debugfs -R 'ls /many' /dev/vdb 2>/dev/null | tr ' ' '\n' | grep -cE '^(d[0-9]|extra|inside)')))" /dev/vdb >/dev/null 2>&1
-fsck htree-few-links /dev/vdb
 finish

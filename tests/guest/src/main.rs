@@ -63,6 +63,7 @@ collide DIR                                                         use names of
 listings DIR [--prefix P] [--only NAME]                             list what changes meanwhile
 subdirectories DIR                                                  make some where many are
 names DIR --seed N --count N                                        use names, print what happens
+storm DIR --threads N --seconds N                                   use names, all at once
 readback DIR                                                        read files in every way
 refused DIR [--allowed] [--prefix P] [--only NAME]                  try what is not built yet
 writeback DEV DIR --fs F --options O --mib N [--own] [--lazy] ...   measure write-back
@@ -158,6 +159,11 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
             )?;
             Ok(out.flush()?)
         }
+        "storm" => names::storm(
+            &args.path(0)?,
+            args.number("threads", 8)?,
+            args.number("seconds", 10)?,
+        ),
         "readback" => {
             let (files, bytes) = readback::check(&args.path(0)?)?;
             println!(

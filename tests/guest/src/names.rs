@@ -9,10 +9,10 @@ use crate::why::Why;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{symlink, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{symlink, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
 
 /// Longer than the kernel's clock for file times needs to go on.
 const TICK: Duration = Duration::from_millis(20);
@@ -29,6 +29,10 @@ enum Op {
     Symlink(String, usize),
     Rename(String, String, u32),
     Mode(String, u32),
+    /// Makes a file without a name and then gives it one, and if `twice` another.
+    Nameless(String, bool),
+    /// Removes the name of a file that is open, uses the file, and tries to give it another name.
+    UnlinkOpen(String, String),
 }
 
 impl Op {
@@ -46,8 +50,40 @@ impl Op {
                 root.join(a),
                 std::os::unix::fs::PermissionsExt::from_mode(*mode),
             ),
+            Op::Nameless(a, twice) => nameless(root, a, *twice),
+            Op::UnlinkOpen(a, b) => unlink_open(&root.join(a), &root.join(b)),
         }
     }
+}
+
+fn nameless(root: &Path, name: &str, twice: bool) -> io::Result<()> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_TMPFILE)
+        .open(root)?;
+    file.write_all_at(&[1; 5000], 0)?;
+    if file.metadata()?.nlink() != 0 {
+        return Err(io::Error::other("a file without a name has links"));
+    }
+    meta::link_open(&file, &root.join(name))?;
+    if twice {
+        meta::link_open(&file, &root.join(format!("{name}-again")))?;
+    }
+    Ok(())
+}
+
+fn unlink_open(name: &Path, other: &Path) -> io::Result<()> {
+    let file = File::options().read(true).write(true).open(name)?;
+    file.write_all_at(&[2; 9000], 0)?;
+    fs::remove_file(name)?;
+    file.write_all_at(&[3; 9000], 9000)?;
+    let mut both = [0; 18_000];
+    file.read_exact_at(&mut both, 0)?;
+    if both[..9000] != [2; 9000] || both[9000..] != [3; 9000] {
+        return Err(io::Error::other("a file without a name lost its data"));
+    }
+    meta::link_open(&file, other)
 }
 
 /// What of a file two filesystems must agree on, and its times, which they need not.
@@ -291,6 +327,17 @@ fn flags() -> Vec<Op> {
     ops
 }
 
+fn nameless_files() -> Vec<Op> {
+    let mut ops = base();
+    for (name, twice) in [("tmp", false), ("a/tmp", true), ("f", false)] {
+        ops.push(Op::Nameless(s(name), twice));
+    }
+    for (name, other) in [("f", "x"), ("tmp", "y"), ("none", "z"), ("a/tmp", "again")] {
+        ops.push(Op::UnlinkOpen(s(name), s(other)));
+    }
+    ops
+}
+
 /// What a directory that may not be written to, or is sticky, allows is the VFS's; that it is asked
 /// shows here.
 fn modes() -> Vec<Op> {
@@ -332,6 +379,7 @@ pub fn write(root: &Path, seed: u64, count: usize, out: &mut impl Write) -> Resu
     group(root, "links", &links(), out)?;
     group(root, "renames", &renames(), out)?;
     group(root, "flags", &flags(), out)?;
+    group(root, "nameless", &nameless_files(), out)?;
     group(root, "modes", &modes(), out)?;
     let mut rng = Rng::new(seed);
     let root = root.join("random");
@@ -344,4 +392,36 @@ pub fn write(root: &Path, seed: u64, count: usize, out: &mut impl Write) -> Resu
         }
     }
     dump(&root, out)
+}
+
+/// Several threads do random operations in the same directories for a while. What each answers is
+/// chance; that all of them come back, and that the volume is consistent, is what is tested.
+pub fn storm(root: &Path, threads: u64, seconds: u64) -> Result<(), Why> {
+    let root = root.join("storm");
+    fs::create_dir(&root)?;
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let counts: Vec<_> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|seed| {
+                let root = &root;
+                scope.spawn(move || {
+                    let mut rng = Rng::new(seed);
+                    let (mut all, mut done) = (0_u64, 0_u64);
+                    while Instant::now() < end {
+                        all += 1;
+                        done += u64::from(random(&mut rng).run(root).is_ok());
+                    }
+                    (all, done)
+                })
+            })
+            .collect();
+        workers.into_iter().filter_map(|w| w.join().ok()).collect()
+    });
+    let all: u64 = counts.iter().map(|c| c.0).sum();
+    let done: u64 = counts.iter().map(|c| c.1).sum();
+    println!("# {all} operations, {done} of them done");
+    if counts.len() as u64 != threads || done == 0 {
+        return Err("a thread did not end well".into());
+    }
+    look(&root).map(drop)
 }

@@ -10,7 +10,7 @@ use crate::sys::{errno, meta};
 use crate::why::{equal, require, Why};
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{symlink, FileExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// A call on the files of [`prepare`].
@@ -18,31 +18,6 @@ type Call = (&'static str, fn(&Path) -> io::Result<()>);
 
 /// All calls that must be refused.
 const CALLS: &[Call] = &[
-    ("unlink", |dir| fs::remove_file(dir.join("file"))),
-    ("unlink-special", |dir| fs::remove_file(dir.join("pipe"))),
-    ("rmdir", |dir| fs::remove_dir(dir.join("empty"))),
-    ("rename", |dir| {
-        fs::rename(dir.join("file"), dir.join("new"))
-    }),
-    ("rename-over", |dir| {
-        fs::rename(dir.join("file"), dir.join("other"))
-    }),
-    ("rename-directory", |dir| {
-        fs::rename(dir.join("empty"), dir.join("full/new"))
-    }),
-    ("rename-exchange", |dir| {
-        meta::rename(&dir.join("file"), &dir.join("other"), libc::RENAME_EXCHANGE)
-    }),
-    ("rename-no-replace", |dir| {
-        meta::rename(&dir.join("file"), &dir.join("new"), libc::RENAME_NOREPLACE)
-    }),
-    ("link", |dir| {
-        fs::hard_link(dir.join("file"), dir.join("new"))
-    }),
-    ("symlink-fast", |dir| symlink("target", dir.join("new"))),
-    ("symlink-slow", |dir| {
-        symlink("t".repeat(200), dir.join("new"))
-    }),
     ("fallocate", |dir| fallocate(&open(dir)?, 0, 0, 50_000)),
     ("fallocate-keep-size", |dir| {
         fallocate(&open(dir)?, libc::FALLOC_FL_KEEP_SIZE, 0, 50_000)

@@ -8,6 +8,7 @@ mod holes;
 mod mapped;
 mod names;
 mod parallel;
+mod replaced;
 mod written;
 
 use crate::manifest::read_full;
@@ -30,6 +31,7 @@ pub fn run(root: &Path, report: &mut Report) -> Result<(), Why> {
         mapped::TESTS,
         names::TESTS,
         parallel::TESTS,
+        replaced::TESTS,
         written::TESTS,
     ];
     for (name, test) in rooms.concat() {

@@ -184,6 +184,16 @@ pub fn rename(from: &Path, to: &Path, flags: u32) -> io::Result<()> {
         .map(drop)
 }
 
+/// Gives an open file the name `to` (`linkat` of its place in /proc).
+pub fn link_open(file: &File, to: &Path) -> io::Result<()> {
+    let from = c_path(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))?;
+    let to = c_path(to)?;
+    let here = libc::AT_FDCWD;
+    let follow = libc::AT_SYMLINK_FOLLOW;
+    // SAFETY: Both paths live over the call.
+    answer(unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), follow) }.into()).map(drop)
+}
+
 /// `access` for the effective user.
 pub fn may(path: &Path, what: i32) -> io::Result<()> {
     let path = c_path(path)?;
