@@ -6,7 +6,7 @@
 
 use crate::bytes::put_le16;
 use crate::dir::{self, DirFormat, Entry};
-use crate::error::{Error, Result};
+use crate::error::{check, Error, Result};
 use crate::hash::Hasher;
 use crate::sort::sort_by_key;
 
@@ -81,14 +81,14 @@ pub fn split(
     };
     let mut to = Packer::new(high, fmt)?;
     for hashed in all.get(at..).unwrap_or(&[]) {
-        to.copy(&dir::entry_of(block, hashed.offset, fmt)?);
+        to.copy(&dir::entry_of(block, hashed.offset, fmt)?)?;
     }
     to.finish();
     let kept = all.get_mut(..at).unwrap_or(&mut []);
     sort_by_key(kept, |e| e.offset);
     let mut to = Packer::new(low, fmt)?;
     for hashed in kept.iter() {
-        to.copy(&dir::entry_of(block, hashed.offset, fmt)?);
+        to.copy(&dir::entry_of(block, hashed.offset, fmt)?)?;
     }
     to.finish();
     Ok(Cut {
@@ -135,9 +135,12 @@ impl<'a> Packer<'a> {
         })
     }
 
-    /// Adds an entry. That all of them fit is the caller's to know.
-    fn copy(&mut self, entry: &Entry<'_>) {
+    /// Adds an entry. All of a block fit into another one, unless that block is damaged.
+    fn copy(&mut self, entry: &Entry<'_>) -> Result<()> {
         let size = dir::entry_size(entry.name.len());
+        let end = self.next.saturating_add(size);
+        check(end <= self.limit, "too many entries for a directory block")?;
+        check(entry.name != b".", "'.' in a further block")?;
         dir::write(
             self.block,
             self.next,
@@ -148,7 +151,8 @@ impl<'a> Packer<'a> {
             &self.fmt,
         );
         self.last = self.next;
-        self.next = self.next.saturating_add(size);
+        self.next = end;
+        Ok(())
     }
 
     /// Gives the rest of the block to the last entry.
@@ -167,7 +171,7 @@ pub fn without_dots(block: &[u8], ino: u32, to: &mut [u8], fmt: &DirFormat) -> R
     for entry in dir::strict_entries(block, fmt)?.skip(2) {
         let entry = entry?;
         if entry.ino != 0 {
-            to.copy(&entry);
+            to.copy(&entry)?;
         }
     }
     to.finish();

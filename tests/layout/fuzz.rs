@@ -10,10 +10,11 @@ use common::Rng;
 use ext4rs_layout::dir::{self, DirFormat};
 use ext4rs_layout::extent::{self, Extent, Index, Node, NodeMut};
 use ext4rs_layout::group::{self, GroupChecksum};
+use ext4rs_layout::hash::Hasher;
 use ext4rs_layout::inode::{self, Inode, InodeFormat};
 use ext4rs_layout::journal::JournalSuper;
 use ext4rs_layout::xattr::{self, Rules};
-use ext4rs_layout::{acl, bitmap, htree, orphan};
+use ext4rs_layout::{acl, bitmap, htree, orphan, split};
 use ext4rs_layout::{Geometry, GroupDesc, Result, Seed, SuperBlock, SuperBlockMut};
 
 /// A seed of checksums, or none.
@@ -426,6 +427,7 @@ fn directories() {
             assert!(entry.ino == 0 || !entry.name.is_empty());
             assert!(dir::entry_size(entry.name.len()) <= entry.rec_len);
         }
+        shared_out(rng, &bytes, &fmt);
         let len = rng.below(300);
         let (mut name, ino) = (rng.bytes(len), rng.odd());
         name.iter_mut().for_each(|b| *b |= 0x40);
@@ -440,6 +442,40 @@ fn directories() {
         }
     });
     assert!(inserted > 500, "only {inserted} names were inserted");
+}
+
+/// Removes, changes and shares out the entries of a block that may be damaged: what is accepted keeps
+/// the others.
+fn shared_out(rng: &mut Rng, bytes: &[u8], fmt: &DirFormat) {
+    let used = |block: &[u8]| {
+        let entries = dir::entries(block, fmt).into_iter().flatten().flatten();
+        entries.filter(|e| e.ino != 0).count()
+    };
+    let entries: Vec<_> = dir::entries(bytes, fmt)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .collect();
+    if let Some(entry) = entries.get(rng.below(entries.len().max(1))) {
+        let mut changed = bytes.to_vec();
+        if dir::remove(&mut changed, entry.name, entry.ino, fmt) == Ok(true) {
+            assert!(used(&changed) + 1 >= used(bytes));
+        }
+        let mut changed = bytes.to_vec();
+        let _ = dir::redirect(&mut changed, entry.name, entry.ino, rng.odd(), 1, fmt);
+    }
+    let mut changed = bytes.to_vec();
+    let _ = dir::set_parent(&mut changed, rng.odd(), rng.odd(), fmt);
+    let _ = dir::is_empty(bytes, rng.below(4), fmt);
+    let _ = dir::has_room(bytes, rng.below(300), fmt);
+    let hasher = Hasher::new(1, false, [0; 4]).unwrap();
+    let (mut low, mut high) = (bytes.to_vec(), bytes.to_vec());
+    let mut scratch = vec![split::Hashed::default(); split::max_entries(bytes.len())];
+    let cut = split::split(bytes, &hasher, &mut scratch, &mut low, &mut high, fmt);
+    if cut.is_ok() {
+        assert_eq!(used(&low) + used(&high), used(bytes));
+    }
+    let _ = split::without_dots(bytes, rng.odd(), &mut low, fmt);
 }
 
 #[test]
@@ -474,6 +510,17 @@ fn indexes() {
             |b| htree::update_checksum(b, &fmt, seed),
             |b| htree::verify(b, &fmt, seed),
         );
+        let (i, number) = (rng.odd() as u16, rng.odd());
+        let mut other = bytes.clone();
+        let _ = htree::init_node(&mut other, &bytes, i, &fmt);
+        for edit in [
+            htree::insert(&mut bytes.clone(), i, number, number, &fmt),
+            htree::truncate(&mut bytes.clone(), i, &fmt),
+            htree::deepen(&mut bytes.clone(), number, &fmt),
+            htree::init_root(&mut bytes.clone(), number, 1, number, &fmt),
+        ] {
+            let _ = edit;
+        }
         let root = htree::root(&bytes, large, &fmt);
         if let Ok((root, _)) = &root {
             assert!(root.levels <= htree::max_levels(large));
