@@ -3,7 +3,7 @@
 //! The stored form of POSIX ACLs: version 1, entries of 4 bytes, or 8 where a user or group is
 //! named.
 
-use crate::bytes::{le16, le32};
+use crate::bytes::{le16, le32, put_le16, put_le32};
 use crate::error::{check, Error, Result};
 
 const VERSION: u32 = 1;
@@ -80,6 +80,46 @@ pub fn decode(value: &[u8]) -> Result<Acl<'_>> {
         count = count.saturating_add(1);
     }
     Ok(Acl { entries, count })
+}
+
+/// Bytes of the value of an ACL attribute with these entries.
+pub fn encoded_len(entries: &[AclEntry]) -> usize {
+    entries.iter().fold(HEADER, |len, entry| {
+        len.saturating_add(entry_len(entry.tag))
+    })
+}
+
+fn entry_len(tag: Tag) -> usize {
+    match tag {
+        Tag::User(_) | Tag::Group(_) => LONG,
+        _ => SHORT,
+    }
+}
+
+/// Writes the value of an ACL attribute to `out`, which has [`encoded_len`] bytes for it.
+pub fn encode(entries: &[AclEntry], out: &mut [u8]) -> Result<()> {
+    if out.len() < encoded_len(entries) {
+        return Err(Error::Argument("ACL buffer too short"));
+    }
+    put_le32(out, 0, VERSION);
+    let mut at = HEADER;
+    for entry in entries {
+        let (tag, id) = match entry.tag {
+            Tag::UserObj => (1, None),
+            Tag::User(id) => (2, Some(id)),
+            Tag::GroupObj => (4, None),
+            Tag::Group(id) => (8, Some(id)),
+            Tag::Mask => (16, None),
+            Tag::Other => (32, None),
+        };
+        put_le16(out, at, tag);
+        put_le16(out, at.saturating_add(2), entry.perm);
+        if let Some(id) = id {
+            put_le32(out, at.saturating_add(SHORT), id);
+        }
+        at = at.saturating_add(entry_len(entry.tag));
+    }
+    Ok(())
 }
 
 impl<'a> Acl<'a> {

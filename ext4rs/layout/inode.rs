@@ -7,6 +7,7 @@ use crate::bytes::{put, put_le16, put_le32};
 use crate::checksum::{crc32c, crc32c_without, Seed};
 use crate::error::{check, Error, Result};
 use crate::geometry::Geometry;
+use core::ops::Range;
 
 /// List of bad blocks.
 pub const BAD_INO: u32 = 1;
@@ -614,6 +615,17 @@ pub fn set_dtime(buf: &mut [u8], dtime: u32) {
 /// The bytes of the inode at the start of `buf` that hold attributes, magic first: what follows
 /// the extra part, if there is room for anything. See [`crate::xattr::ibody`].
 pub fn xattr_region<'a>(buf: &'a [u8], fmt: &InodeFormat) -> Result<Option<&'a [u8]>> {
+    let range = xattr_range(buf, fmt)?;
+    Ok(range.and_then(|range| buf.get(range)))
+}
+
+/// [`xattr_region`], to change; the checksum is left to [`update_checksum`].
+pub fn xattr_region_mut<'a>(buf: &'a mut [u8], fmt: &InodeFormat) -> Result<Option<&'a mut [u8]>> {
+    let range = xattr_range(buf, fmt)?;
+    Ok(range.and_then(|range| buf.get_mut(range)))
+}
+
+fn xattr_range(buf: &[u8], fmt: &InodeFormat) -> Result<Option<Range<usize>>> {
     let b = buf
         .get(..fmt.size())
         .ok_or(Error::Argument("inode buffer too short"))?;
@@ -621,7 +633,7 @@ pub fn xattr_region<'a>(buf: &'a [u8], fmt: &InodeFormat) -> Result<Option<&'a [
     if extra == 0 {
         return Ok(None);
     }
-    let at = OLD_SIZE.saturating_add(usize::from(extra));
+    let range = OLD_SIZE.saturating_add(usize::from(extra))..b.len();
     // The magic and the mark that ends the list.
-    Ok(b.get(at..).filter(|r| r.len() >= 8))
+    Ok((range.len() >= 8).then_some(range))
 }

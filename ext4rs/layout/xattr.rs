@@ -3,6 +3,10 @@
 //! Extended attributes: a list of names at the front and values at the back, either of the space
 //! behind an inode's fields or of a block of its own.
 
+mod edit;
+
+pub use self::edit::AttrsMut;
+
 use crate::bytes::{byte, le16, le32, put_le32};
 use crate::checksum::{crc32c, crc32c_without, Seed};
 use crate::error::{check, want, Error, Result};
@@ -200,6 +204,11 @@ impl<'a> Attrs<'a> {
         self.iter().find(|a| a.index == index && a.name == name)
     }
 
+    /// Whether both lists hold the same, in the same order: then inodes can share a block of it.
+    pub fn same(&self, other: &Attrs<'_>) -> bool {
+        self.iter().eq(other.iter())
+    }
+
     /// The hash of all attributes that belongs into a block's header: 0 as soon as one has none.
     pub fn hash(&self) -> u32 {
         let mut hash = 0u32;
@@ -291,11 +300,10 @@ pub fn verify_block(buf: &[u8], nr: u64, seed: Option<Seed>) -> Result<()> {
     Ok(())
 }
 
-/// Sets how many inodes share the block of attributes that fills `buf` and lies at `nr`. `seed` is
-/// the volume's.
-pub fn set_refcount(buf: &mut [u8], refcount: u32, nr: u64, seed: Option<Seed>) -> Result<()> {
+/// Sets the checksum of a block of attributes that fills `buf` and lies at `nr`. `seed` is the
+/// volume's.
+pub fn update_block_checksum(buf: &mut [u8], nr: u64, seed: Option<Seed>) -> Result<()> {
     want(buf, BLOCK_HEADER, "attribute buffer too short")?;
-    put_le32(buf, 4, refcount);
     if let Some(seed) = seed {
         let crc = crc32c(seed.0, &nr.to_le_bytes());
         let crc = crc32c_without(crc, buf, BLOCK_CSUM_AT, 4);
@@ -304,12 +312,34 @@ pub fn set_refcount(buf: &mut [u8], refcount: u32, nr: u64, seed: Option<Seed>) 
     Ok(())
 }
 
+/// Sets how many inodes share the block of attributes that fills `buf` and lies at `nr`, and its
+/// checksum. `seed` is the volume's.
+pub fn set_refcount(buf: &mut [u8], refcount: u32, nr: u64, seed: Option<Seed>) -> Result<()> {
+    want(buf, BLOCK_HEADER, "attribute buffer too short")?;
+    put_le32(buf, 4, refcount);
+    update_block_checksum(buf, nr, seed)
+}
+
 /// The hash of one attribute in a block: over the name and the words of the value, the last one
-/// filled up with zeros.
+/// filled up with zeros. Of a value in an inode it is over the value's own hash, which is a
+/// checksum with [`SuperBlock::seed`].
 pub fn entry_hash(name: &[u8], value: &[u8]) -> u32 {
     let hash = name
         .iter()
         .fold(0u32, |h, &b| h.rotate_left(5) ^ u32::from(b));
+    hash_value(hash, value)
+}
+
+/// [`entry_hash`] as kernels computed it for which characters are signed. Attributes whose values
+/// are in inodes may have it.
+pub fn entry_hash_signed(name: &[u8], value: &[u8]) -> u32 {
+    let hash = name.iter().fold(0u32, |h, &b| {
+        h.rotate_left(5) ^ i32::from(i8::from_le_bytes([b])) as u32
+    });
+    hash_value(hash, value)
+}
+
+fn hash_value(hash: u32, value: &[u8]) -> u32 {
     value.chunks(4).fold(hash, |h, word| {
         let mut bytes = [0u8; 4];
         for (dst, src) in bytes.iter_mut().zip(word) {

@@ -141,6 +141,13 @@ impl Volume {
         self.write_block(block, &bytes);
     }
 
+    pub(crate) fn write_inode_bytes(&self, ino: u32, raw: &[u8]) {
+        let (block, at) = self.inode_block(ino);
+        let mut bytes = self.block(block);
+        bytes[at..at + raw.len()].copy_from_slice(raw);
+        self.write_block(block, &bytes);
+    }
+
     /// The block bitmap of a group: read and checked, or made.
     pub(crate) fn block_bitmap(&self, g: u32) -> Vec<u8> {
         let gd = &self.groups[g as usize];
