@@ -16,6 +16,7 @@ pub mod iomap;
 pub mod jbd2;
 pub mod log;
 pub mod mapping;
+pub mod mbcache;
 pub mod memalloc;
 pub mod percpu_counter;
 pub mod plug;

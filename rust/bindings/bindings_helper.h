@@ -20,6 +20,7 @@
 #include <linux/iversion.h>
 #include <linux/jbd2.h>
 #include <linux/kobject.h>
+#include <linux/mbcache.h>
 #include <linux/namei.h>
 #include <linux/pagemap.h>
 #include <linux/part_stat.h>
@@ -30,6 +31,7 @@
 #include <linux/quotaops.h>
 #include <linux/ratelimit.h>
 #include <linux/rwsem.h>
+#include <linux/security.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/statfs.h>

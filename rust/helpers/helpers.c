@@ -19,6 +19,7 @@
 #include "folio.c"
 #include "iomap.c"
 #include "jbd2.c"
+#include "mbcache.c"
 #include "workqueue.c"
 #include "writeback.c"
 #include "percpu_counter.c"
