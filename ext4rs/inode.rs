@@ -25,15 +25,16 @@ use crate::{
 };
 use ext4rs_layout::{
     inode::{
-        self as disk, Time, FL_APPEND, FL_DIRSYNC, FL_EXTENTS, FL_IMMUTABLE, FL_INLINE_DATA,
-        FL_JOURNAL_DATA, FL_NOATIME, FL_SYNC, I_BLOCK_SIZE, MODE_DIR, MODE_LINK, MODE_REG,
-        MODE_TYPE,
+        self as disk, Time, FL_APPEND, FL_DIRSYNC, FL_EA_INODE, FL_EXTENTS, FL_IMMUTABLE,
+        FL_INLINE_DATA, FL_JOURNAL_DATA, FL_NOATIME, FL_SYNC, I_BLOCK_SIZE, MODE_DIR, MODE_LINK,
+        MODE_REG, MODE_TYPE,
     },
     Inode as DiskInode, Seed,
 };
 use ext4rs_vfs::{
     buffer_head::BufferHead,
     fs::{AttributeFlags, INode, Iget, NewINode, Timespec},
+    rwsem::RwSemaphore,
 };
 use kernel::{
     new_spinlock,
@@ -76,7 +77,7 @@ pub(crate) struct RawInode {
 
 /// The filesystem's data of an inode in memory.
 ///
-/// Lock order: `i_rwsem`, invalidate_lock, folio lock or journal handle (never both), `map.lock`,
+/// Lock order: `i_rwsem`, invalidate_lock, folio lock or journal handle (never both), `xattrs`, `map.lock`,
 /// group lock, a buffer's content lock, `map.status`, `raw`.
 #[pin_data]
 pub(crate) struct InodeInfo {
@@ -86,6 +87,9 @@ pub(crate) struct InodeInfo {
     /// Fields that only the disk's inode has.
     #[pin]
     pub(crate) raw: SpinLock<RawInode>,
+    /// Held for whoever looks at the inode's extended attributes, or changes them.
+    #[pin]
+    pub(crate) xattrs: RwSemaphore<()>,
     /// The transaction that last changed the inode: what fsync waits for.
     pub(crate) sync_tid: Atomic<u32>,
     /// The transaction that last changed what fdatasync needs.
@@ -116,6 +120,7 @@ impl InodeInfo {
                 },
                 "ext4rs_inode_raw"
             ),
+            xattrs <- RwSemaphore::new((), c"ext4rs_xattrs", kernel::static_lock_class!()),
             sync_tid: Atomic::new(0),
             datasync_tid: Atomic::new(0),
             block_group: Atomic::new(0),
@@ -155,16 +160,50 @@ pub(crate) fn iget(sb: &Sb, ino: u32) -> Result<ARef<Inode>> {
     }
     match sb.iget(ino.into())? {
         Iget::Cached(inode) if inode.is_bad() => Err(EIO),
-        Iget::Cached(inode) => Ok(inode),
+        Iget::Cached(inode) => check_use(inode, false),
         Iget::New(new) => {
             read(&new, ino)?;
             if new.nlink() == 0 {
                 return Err(ESTALE);
             }
             set_ops(&new)?;
-            Ok(new.publish())
+            check_use(new.publish(), false)
         }
     }
+}
+
+/// The inode that holds the value of an extended attribute.
+///
+/// # Errors
+///
+/// As [`iget`].
+pub(crate) fn iget_value(sb: &Sb, ino: u32) -> Result<ARef<Inode>> {
+    match sb.iget(ino.into())? {
+        Iget::Cached(inode) if inode.is_bad() => Err(EIO),
+        Iget::Cached(inode) => check_use(inode, true),
+        Iget::New(new) => {
+            read(&new, ino)?;
+            if new.nlink() == 0 {
+                return Err(ESTALE);
+            }
+            set_ops(&new)?;
+            check_use(new.publish(), true)
+        }
+    }
+}
+
+/// Checks that an inode is one that names refer to or, with `value`, one that attributes refer to:
+/// none is both.
+fn check_use(inode: ARef<Inode>, value: bool) -> Result<ARef<Inode>> {
+    let why = match (flags(&inode) & FL_EA_INODE != 0, value) {
+        (true, false) => "unexpected EA_INODE flag",
+        (false, true) => "missing EA_INODE flag",
+        (true, true) if !inode.is_reg() => "EA_INODE flag on what is no regular file",
+        _ => return Ok(inode),
+    };
+    let ino = Some(inode.ino());
+    let e = report::corrupt(inode.super_block(), "iget", ino, None, fmt!("{why}"));
+    Err(e)
 }
 
 /// An inode that was left as an orphan: it may have no link, and goes with the last reference then.

@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     Dir = 4,
     /// A file being cut short or deleted (`EXT4_HT_TRUNCATE`).
     Truncate = 5,
+    /// Extended attributes (`EXT4_HT_XATTR`).
+    Xattr = 10,
     /// Unwritten to written (`EXT4_HT_EXT_CONVERT`).
     ExtentConvert = 11,
 }

@@ -26,7 +26,7 @@ use ext4rs_layout::{
 use ext4rs_vfs::{
     fs::{
         now_seconds, Attr, Dentry, FileAttr, FileSystem, IdMap, KStat, Limits, NewSuperBlock,
-        PosixAcl, StatFs, XattrNames, XattrSpace,
+        PosixAcl, StatFs, XattrFlags, XattrNames, XattrSpace,
     },
     log::{self, Level},
 };
@@ -262,7 +262,17 @@ impl FileSystem for Ext4 {
     }
 
     fn get_xattr(inode: &Inode, space: XattrSpace, name: &[u8]) -> Result<Option<KVec<u8>>> {
-        xattr::get_named(inode, space, name)
+        xattr::get(inode, xattr::index_of(space), name)
+    }
+
+    fn set_xattr(
+        inode: &Inode,
+        space: XattrSpace,
+        name: &[u8],
+        value: Option<&[u8]>,
+        flags: XattrFlags,
+    ) -> Result {
+        xattr::set(inode, xattr::index_of(space), name, value, flags)
     }
 
     fn list_xattrs(inode: &Inode, names: &mut XattrNames<'_>) -> Result {
@@ -271,6 +281,10 @@ impl FileSystem for Ext4 {
 
     fn get_acl(inode: &Inode, default: bool) -> Result<Option<PosixAcl>> {
         xattr::get_acl(inode, default)
+    }
+
+    fn set_acl(inode: &Inode, idmap: &IdMap, acl: Option<PosixAcl>, default: bool) -> Result {
+        xattr::set_acl(inode, idmap, acl, default)
     }
 
     fn getattr(inode: &Inode, stat: &mut KStat) {

@@ -205,6 +205,32 @@ pub(crate) fn note_large_file(handle: &Handle<'_>) -> Result {
     done.map_err(|e| report::from_layout(sb, "large_file", None, None, e))
 }
 
+/// An extended attribute comes into being: says so, if no volume-maker has, by `handle`. Costs a
+/// credit the first time.
+pub(crate) fn note_ext_attr(handle: &Handle<'_>) -> Result {
+    let sb = handle.super_block();
+    let vol = sb.data();
+    if vol.disk.compat.has(Compat::EXT_ATTR) {
+        return Ok(());
+    }
+    let offset = vol.geo.sb_offset();
+    let known = vol.super_block.read(|block| {
+        DiskSuper::decode(block.get(offset..).unwrap_or(&[]))
+            .is_ok_and(|disk| disk.compat.has(Compat::EXT_ATTR))
+    });
+    if known {
+        return Ok(());
+    }
+    let done = handle.modify(&vol.super_block, |block| {
+        let bytes = block.get_mut(offset..).unwrap_or(&mut []);
+        let mut disk = SuperBlockMut::new(bytes)?;
+        disk.add_compat(Compat::EXT_ATTR);
+        disk.update_checksum();
+        Ok(())
+    })?;
+    done.map_err(|e| report::from_layout(sb, "ext_attr", None, None, e))
+}
+
 /// The journal is empty: the volume needs no recovery, and unless an inode is in the orphan file
 /// nobody need look there.
 pub(crate) fn end_writing(sb: &Sb) -> Result {

@@ -18,6 +18,7 @@ use ext4rs_vfs::{
     buffer_head::BufferHead,
     fs::{NewSuperBlock, SuperBlock},
     jbd2::Journal,
+    mbcache::MbCache,
 };
 use kernel::{
     new_mutex, new_spinlock,
@@ -27,6 +28,9 @@ use kernel::{
         Mutex, SetOnce, SpinLock,
     },
 };
+
+/// Buckets of the cache of attribute blocks, as a power of two (ext4's `HASH_BUCKET_BITS`).
+const XATTR_CACHE_BITS: u8 = 10;
 
 /// The filesystem type. Never instantiated.
 pub(crate) enum Ext4 {}
@@ -107,6 +111,8 @@ pub(crate) struct Volume {
     pub(crate) groups: KVVec<Pin<KBox<Group>>>,
     /// The blocks that hold the volume's own structures, from [`crate::alloc::load`] on.
     pub(crate) zones: SetOnce<Zones>,
+    /// Finds blocks of extended attributes by the hash of what they hold, to share them.
+    pub(crate) xattr_cache: MbCache,
     /// Free space. Innermost of all locks.
     #[pin]
     pub(crate) space: SpinLock<Space>,
@@ -169,6 +175,7 @@ impl Volume {
                 desc_blocks,
                 groups,
                 zones: SetOnce::new(),
+                xattr_cache: MbCache::new(XATTR_CACHE_BITS)?,
                 space <- new_spinlock!(Space::default(), "ext4rs_space"),
                 options <- new_spinlock!(options, "ext4rs_options"),
                 journal: SetOnce::new(),

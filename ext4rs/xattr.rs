@@ -1,65 +1,100 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Extended attributes, read: in the space behind an inode's fields, and in a block of their own;
-//! and the ACLs among them.
+//! Extended attributes: in the space behind an inode's fields, and in a block of their own; and the
+//! ACLs among them.
 //!
-//! Attributes do not change while the volume is mounted: no operation sets one. So no lock is
-//! needed here beyond the one around a block's bytes.
+//! | file | what it holds |
+//! |---|---|
+//! | `body.rs` | the inode's own space |
+//! | `block.rs` | blocks, shared by inodes with equal attributes |
+//! | `values.rs` | values in inodes of their own |
+//! | `set.rs` | setting and removing |
+//! | `acl.rs` | ACLs, and what a new inode gets |
+//!
+//! # Locks
+//!
+//! An inode's attributes change under its attribute lock ([`crate::inode::InodeInfo::xattrs`]) held
+//! for writing, which is taken under a handle. Under it come the mapping lock (of an inode that
+//! holds a value), the group lock, and content locks of buffers. A block that inodes share changes
+//! only in its count, under its content lock.
 
+mod acl;
+mod block;
+mod body;
+mod set;
+mod values;
+
+pub(crate) use self::{
+    acl::{get_acl, init, set_acl},
+    set::{credits_new, set},
+    values::Released,
+};
+
+use self::{body::Body, values::Outside};
 use crate::{
     inode::{self, Inode},
-    metadata, report,
+    journal::Handle,
+    report,
 };
-use ext4rs_layout::{
-    acl::{self, Tag},
-    inode as disk,
-    xattr::{
-        self as format, Attrs, Rules, INDEX_ACL_ACCESS, INDEX_ACL_DEFAULT, INDEX_SECURITY,
-        INDEX_TRUSTED, INDEX_USER,
-    },
+use ext4rs_layout::xattr::{
+    self as format, Attrs, AttrsMut, Rules, INDEX_ACL_ACCESS, INDEX_ACL_DEFAULT, INDEX_SECURITY,
+    INDEX_TRUSTED, INDEX_USER,
 };
 use ext4rs_vfs::{
     cred::is_admin,
-    fs::{PosixAcl, XattrNames, XattrSpace},
+    fs::{XattrNames, XattrSpace},
 };
 use kernel::prelude::*;
 
-/// `POSIX_ACL_XATTR_VERSION`: the form in which the kernel takes an ACL.
-const ACL_VERSION: u32 = 2;
-/// `ACL_UNDEFINED_ID`: stands where an entry names nobody.
-const NO_ID: u32 = u32::MAX;
-/// Bytes of that form's header.
-const ACL_HEADER: usize = 4;
-/// Bytes of an entry of that form.
-const ACL_ENTRY: usize = 8;
+/// Blocks that [`release`] changes at a time: the block of attributes, with the bitmap and the
+/// descriptor of its group, or the inode of a value; and the inode.
+pub(crate) const CREDITS_RELEASE: u32 = 3 + values::CREDITS + inode::CREDITS_DIRTY;
+
+/// The index of a namespace.
+pub(crate) fn index_of(space: XattrSpace) -> u8 {
+    match space {
+        XattrSpace::User => INDEX_USER,
+        XattrSpace::Trusted => INDEX_TRUSTED,
+        XattrSpace::Security => INDEX_SECURITY,
+    }
+}
 
 /// The value of the attribute with this index (`INDEX_*`) and name, `None` if the inode has none.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for a value that is kept in an inode of its own; `EFSCORRUPTED`, `EFSBADCRC` or
-/// `EIO`, reported.
+/// `ERANGE` for too long a name, or for a value longer than any program can read; `EFSCORRUPTED`,
+/// `EFSBADCRC` or `EIO`, reported.
 pub(crate) fn get(inode: &Inode, index: u8, name: &[u8]) -> Result<Option<KVec<u8>>> {
+    if name.len() > usize::from(u8::MAX) {
+        return Err(ERANGE);
+    }
     let mut found = None;
-    visit(inode, &mut |attrs| {
-        found = value(inode, attrs, index, name)?;
-        Ok(found.is_none())
-    })?;
+    // Let go when the lock is: with the last reference an inode may have to be deleted.
+    let mut holder = None;
+    {
+        let _lock = inode.data().xattrs.read();
+        visit(inode, &mut |attrs| {
+            let Some(attr) = attrs.find(index, name) else {
+                return Ok(true);
+            };
+            found = Some(match Outside::new(&attr) {
+                Some(outside) => {
+                    let (value, inode) = values::read(inode, &outside, name)?;
+                    holder = Some(inode);
+                    value
+                }
+                None => {
+                    let mut value = KVec::with_capacity(attr.value.len(), GFP_KERNEL)?;
+                    value.extend_from_slice(attr.value, GFP_KERNEL)?;
+                    value
+                }
+            });
+            Ok(false)
+        })?;
+    }
+    drop(holder);
     Ok(found)
-}
-
-/// The value of the attribute of this name in a namespace.
-///
-/// # Errors
-///
-/// As [`get`].
-pub(crate) fn get_named(inode: &Inode, space: XattrSpace, name: &[u8]) -> Result<Option<KVec<u8>>> {
-    let index = match space {
-        XattrSpace::User => INDEX_USER,
-        XattrSpace::Trusted => INDEX_TRUSTED,
-        XattrSpace::Security => INDEX_SECURITY,
-    };
-    get(inode, index, name)
 }
 
 /// Names the attributes that the current task may know of.
@@ -69,6 +104,7 @@ pub(crate) fn get_named(inode: &Inode, space: XattrSpace, name: &[u8]) -> Result
 /// `ERANGE` if there is no room for a name, or as [`get`].
 pub(crate) fn list(inode: &Inode, names: &mut XattrNames<'_>) -> Result {
     let acl = inode.super_block().data().options.lock().acl;
+    let _lock = inode.data().xattrs.read();
     visit(inode, &mut |attrs| {
         for attr in attrs.iter() {
             let visible = match attr.index {
@@ -85,136 +121,125 @@ pub(crate) fn list(inode: &Inode, names: &mut XattrNames<'_>) -> Result {
     })
 }
 
-/// The access ACL of an inode, or the default ACL of a directory; `None` if it has none.
-pub(crate) fn get_acl(inode: &Inode, default: bool) -> Result<Option<PosixAcl>> {
-    let index = if default {
-        INDEX_ACL_DEFAULT
-    } else {
-        INDEX_ACL_ACCESS
-    };
-    let Some(value) = get(inode, index, b"")? else {
-        return Ok(None);
-    };
-    PosixAcl::from_xattr(&kernel_form(inode, &value)?)
-}
-
-/// The form of an ACL that the kernel reads (`struct posix_acl_xattr_header` and its entries),
-/// from the stored one.
-fn kernel_form(inode: &Inode, value: &[u8]) -> Result<KVec<u8>> {
-    let stored = acl::decode(value).map_err(|e| bad(inode, "acl_from_disk", None, e))?;
-    let len = stored
-        .count()
-        .checked_mul(ACL_ENTRY)
-        .and_then(|len| len.checked_add(ACL_HEADER))
-        .ok_or(EFSCORRUPTED)?;
-    let mut form = KVec::with_capacity(len, GFP_KERNEL)?;
-    form.extend_from_slice(&ACL_VERSION.to_le_bytes(), GFP_KERNEL)?;
-    for entry in stored.iter() {
-        // The tags have the same numbers in both forms.
-        let (tag, id) = match entry.tag {
-            Tag::UserObj => (0x01u16, NO_ID),
-            Tag::User(id) => (0x02, id),
-            Tag::GroupObj => (0x04, NO_ID),
-            Tag::Group(id) => (0x08, id),
-            Tag::Mask => (0x10, NO_ID),
-            Tag::Other => (0x20, NO_ID),
-        };
-        form.extend_from_slice(&tag.to_le_bytes(), GFP_KERNEL)?;
-        form.extend_from_slice(&entry.perm.to_le_bytes(), GFP_KERNEL)?;
-        form.extend_from_slice(&id.to_le_bytes(), GFP_KERNEL)?;
-    }
-    Ok(form)
-}
-
 /// Shows `f` the inode's attributes: those in its own space, and if `f` says true those in its
-/// block. What `f` sees is a copy, so it may sleep.
-pub(crate) fn visit(inode: &Inode, f: &mut dyn FnMut(&Attrs<'_>) -> Result<bool>) -> Result {
-    let vol = inode.super_block().data();
-    let rules = Rules::new(&vol.disk);
-    if let Some(body) = copy_body(inode, &rules)? {
-        let attrs = disk::xattr_region(&body, &vol.inode_format)
-            .and_then(|region| region.map_or(Ok(None), |region| format::ibody(region, &rules)))
-            .map_err(|e| bad(inode, "xattr_ibody_get", None, e))?;
-        if let Some(attrs) = attrs {
-            if !f(&attrs)? {
-                return Ok(());
+/// block. What `f` sees is a copy, so it may sleep. The attribute lock is held.
+fn visit(inode: &Inode, f: &mut dyn FnMut(&Attrs<'_>) -> Result<bool>) -> Result {
+    let rules = Rules::new(&inode.super_block().data().disk);
+    if let Some(body) = Body::new(inode)? {
+        if let Some(list) = body.copy_list(inode, &rules)? {
+            let attrs =
+                format::ibody(&list, &rules).map_err(|e| bad(inode, "xattr_ibody_get", None, e))?;
+            if let Some(attrs) = attrs {
+                if !f(&attrs)? {
+                    return Ok(());
+                }
             }
         }
     }
-    let block = inode.data().raw.lock().file_acl;
-    if block != 0 {
-        let copy = copy_block(inode, block, &rules)?;
-        let (_, attrs) = format::block(&copy, &rules)
-            .map_err(|e| bad(inode, "xattr_block_get", Some(block), e))?;
+    if let Some(block) = block::read(inode)? {
+        let nr = Some(block.buffer.block());
+        let (_, attrs) = format::block(&block.bytes, &rules)
+            .map_err(|e| bad(inode, "xattr_block_get", nr, e))?;
         f(&attrs)?;
     }
     Ok(())
 }
 
-/// A copy of the inode as it is in the inode table; `None` if there are no attributes in it.
-fn copy_body(inode: &Inode, rules: &Rules) -> Result<Option<KVec<u8>>> {
-    if inode.data().raw.lock().extra_isize == 0 {
-        return Ok(None);
+/// Gives up what the inode's attributes take outside of it: its block, and values in inodes. The
+/// inode is being deleted, or did not come into being: nobody else uses it. It is an orphan if
+/// `handle` may be restarted on the way. Each step takes [`CREDITS_RELEASE`] and a revoke. What
+/// cannot be read is reported and stays, until e2fsck. Behaviour:
+/// `ext4_xattr_delete_inode`.
+///
+/// # Errors
+///
+/// The volume has stopped.
+pub(crate) fn release(handle: &mut Handle<'_>, inode: &Inode, released: &mut Released) -> Result {
+    release_values(handle, inode, released)?;
+    handle.ensure(CREDITS_RELEASE, 1)?;
+    release_block(handle, inode)?;
+    // In the same transaction: after the next restart the block may be another's.
+    inode::mark_dirty(handle, inode)
+}
+
+/// Gives up the inode's block, as [`release`] does. The caller writes the inode.
+pub(crate) fn release_block(handle: &Handle<'_>, inode: &Inode) -> Result {
+    if let Ok(Some(block)) = block::read(inode) {
+        block::give_up(handle, inode, &block.buffer)?;
     }
-    let sb = inode.super_block();
-    let inode_format = &sb.data().inode_format;
-    let size = usize::try_from(inode_format.inode_size)?;
-    let ino = u32::try_from(inode.ino()).map_err(|_| EINVAL)?;
-    let (buffer, offset) = inode::table_block(sb, ino)?;
-    // Most inodes have none: then nothing needs to be copied.
-    let none =
-        buffer.read(
-            |b| match disk::xattr_region(b.get(offset..).unwrap_or(&[]), inode_format) {
-                Ok(Some(region)) => matches!(format::ibody(region, rules), Ok(None)),
-                Ok(None) => true,
-                Err(_) => false,
-            },
-        );
-    if none {
-        return Ok(None);
+    inode.data().raw.lock().file_acl = 0;
+    Ok(())
+}
+
+/// Gives up values in inodes, each with its attribute, so that none is given up twice.
+fn release_values(handle: &mut Handle<'_>, inode: &Inode, released: &mut Released) -> Result {
+    let rules = Rules::new(&inode.super_block().data().disk);
+    // An inode that holds a value has no attributes, unless it is damaged: that would have no end.
+    if !rules.ea_inode || values::is_value(inode) {
+        return Ok(());
     }
-    let mut copy = KVec::from_elem(0u8, size, GFP_KERNEL)?;
-    buffer.read(|b| {
-        for (to, from) in copy.iter_mut().zip(b.get(offset..).unwrap_or(&[])) {
-            *to = *from;
+    while let Some((body, mut bytes)) = copy_of_body(inode) {
+        let attrs = format::ibody(&bytes, &rules).ok().flatten();
+        let Some(value) = attrs.as_ref().map_or(Ok(None), first_outside)? else {
+            break;
+        };
+        handle.ensure(CREDITS_RELEASE, 1)?;
+        let edited = AttrsMut::ibody(&mut bytes, &rules)
+            .and_then(|mut attrs| attrs.remove(value.index, &value.name));
+        if edited != Ok(true) {
+            break;
         }
-    });
-    Ok(Some(copy))
-}
-
-/// A copy of the block of attributes.
-fn copy_block(inode: &Inode, block: u64, rules: &Rules) -> Result<KVec<u8>> {
-    let sb = inode.super_block();
-    let source = metadata::Source {
-        function: "xattr_block_get",
-        what: "xattr block",
-        ino: Some(inode.ino()),
-    };
-    let seed = sb.data().seed;
-    let buffer = metadata::read(sb, source, block, |b| {
-        format::verify_block(b, block, seed)?;
-        format::block(b, rules).map(drop)
-    })?;
-    metadata::copy(&buffer)
-}
-
-/// A copy of one value; `None` if the attribute is not among these.
-fn value(inode: &Inode, attrs: &Attrs<'_>, index: u8, name: &[u8]) -> Result<Option<KVec<u8>>> {
-    let Some(attr) = attrs.find(index, name) else {
-        return Ok(None);
-    };
-    if attr.value_ino != 0 {
-        let (ino, value_ino) = (inode.ino(), attr.value_ino);
-        report::warning(
-            inode.super_block(),
-            "xattr_get",
-            fmt!("inode #{ino}: attribute value in inode #{value_ino} is not supported"),
-        );
-        return Err(EOPNOTSUPP);
+        body.store(handle, inode, &bytes)?;
+        values::let_go(handle, inode, &value.outside, true, released)?;
+        inode::mark_dirty(handle, inode)?;
     }
-    let mut value = KVec::with_capacity(attr.value.len(), GFP_KERNEL)?;
-    value.extend_from_slice(attr.value, GFP_KERNEL)?;
-    Ok(Some(value))
+    while let Ok(Some(mut block)) = block::read(inode) {
+        // The values are those of all who share a block.
+        let attrs = format::block(&block.bytes, &rules).ok();
+        let attrs = attrs.filter(|(header, _)| header.refcount == 1);
+        let Some(value) = attrs.map_or(Ok(None), |(_, attrs)| first_outside(&attrs))? else {
+            break;
+        };
+        handle.ensure(CREDITS_RELEASE, 1)?;
+        let edited = AttrsMut::block(&mut block.bytes, &rules)
+            .and_then(|mut attrs| attrs.remove(value.index, &value.name));
+        if edited != Ok(true) {
+            break;
+        }
+        block::replace(handle, inode, Some(&block.buffer), &mut block.bytes, false)?;
+        values::let_go(handle, inode, &value.outside, true, released)?;
+        inode::mark_dirty(handle, inode)?;
+    }
+    Ok(())
+}
+
+fn copy_of_body(inode: &Inode) -> Option<(Body, KVec<u8>)> {
+    let body = Body::new(inode).ok()??;
+    let bytes = body.copy(inode).ok()?;
+    Some((body, bytes))
+}
+
+/// An attribute whose value is in an inode.
+struct WithOutside {
+    index: u8,
+    name: KVec<u8>,
+    outside: Outside,
+}
+
+/// The first of these attributes whose value is in an inode.
+fn first_outside(attrs: &Attrs<'_>) -> Result<Option<WithOutside>> {
+    for attr in attrs.iter() {
+        if let Some(outside) = Outside::new(&attr) {
+            let mut name = KVec::with_capacity(attr.name.len(), GFP_KERNEL)?;
+            name.extend_from_slice(attr.name, GFP_KERNEL)?;
+            return Ok(Some(WithOutside {
+                index: attr.index,
+                name,
+                outside,
+            }));
+        }
+    }
+    Ok(None)
 }
 
 /// Reports attributes that are bad.

@@ -12,6 +12,7 @@ use crate::{
     journal::{self, Handle},
     map, orphan,
     volume::{Ext4, Sb},
+    xattr,
 };
 use ext4rs_layout::{
     dir::{self, NAME_MAX},
@@ -51,12 +52,8 @@ pub(super) fn make(
     if dentry.name().len() > NAME_MAX {
         return Err(ENAMETOOLONG);
     }
-    let mode = match parent.inherited_mode(mode)? {
-        Inherited::Mode(mode) => mode,
-        // To be stored with the new inode.
-        Inherited::Acl => return Err(EOPNOTSUPP),
-    };
-    make_as(idmap, parent, dentry, mode, content)
+    let inherited = parent.inherited_mode(mode)?;
+    make_as(idmap, parent, dentry, &inherited, content)
 }
 
 /// Makes a symbolic link and ties it to `dentry`.
@@ -74,32 +71,33 @@ pub(super) fn symlink(
     if target.len() >= block_size {
         return Err(ENAMETOOLONG);
     }
-    // It has no permissions of its own to inherit.
-    let mode = MODE_LINK | 0o777;
-    make_as(idmap, parent, dentry, mode, Content::Target(target))
+    // It has no permissions of its own: nothing comes of a default ACL.
+    let inherited = parent.inherited_mode(MODE_LINK | 0o777)?;
+    make_as(idmap, parent, dentry, &inherited, Content::Target(target))
 }
 
 fn make_as(
     idmap: &IdMap,
     parent: &Inode,
     dentry: &Dentry<Ext4>,
-    mode: u16,
+    inherited: &Inherited,
     content: Content<'_>,
 ) -> Result {
     let sb = parent.super_block();
     with_space(sb, || {
         let dir = Dir::new(parent)?;
         let room = dir.room(dentry.name())?;
-        // What is made: an inode, its first block, and the bitmap and descriptor of that; what it
-        // is entered into, and the directory that counts its subdirectories.
+        // What is made: an inode, its attributes, its first block, and the bitmap and descriptor of
+        // that; what it is entered into, and the directory that counts its subdirectories.
         let credits = CREDITS_CREATE
+            .saturating_add(xattr::credits_new(sb))
             .saturating_add(room.credits(&dir))
             .saturating_add(3);
         let handle = journal::start(sb, credits, journal::Kind::Dir)?;
         if parent.is_sync() {
             handle.set_sync();
         }
-        let inode = make_in(&handle, idmap, &dir, room, dentry.name(), mode, content)?;
+        let inode = make_in(&handle, idmap, &dir, room, dentry, inherited, content)?;
         dentry.instantiate(inode);
         handle.stop()
     })
@@ -112,22 +110,24 @@ fn make_in(
     idmap: &IdMap,
     dir: &Dir<'_>,
     room: Room,
-    name: &[u8],
-    mode: u16,
+    dentry: &Dentry<Ext4>,
+    inherited: &Inherited,
     content: Content<'_>,
 ) -> Result<NewINode<Ext4>> {
+    let name = dentry.name();
     let place = dir.make_room(handle, room, name)?;
     let rdev = match content {
         Content::Device(rdev) => rdev,
         _ => 0,
     };
-    let inode = inode::create(handle, idmap, dir.inode(), mode, rdev)?;
-    let entered = match content {
+    let inode = inode::create(handle, idmap, dir.inode(), inherited.mode, rdev)?;
+    let attributed = xattr::init(handle, &inode, dir.inode(), Some(dentry), inherited);
+    let entered = attributed.and_then(|()| match content {
         _ if inode.is_dir() => enter_directory(handle, dir, &place, name, &inode),
         Content::Target(target) => set_target(handle, &inode, target)
             .and_then(|()| enter(handle, dir, &place, name, &inode)),
         _ => enter(handle, dir, &place, name, &inode),
-    };
+    });
     match entered {
         Ok(()) => Ok(inode),
         Err(e) => {
@@ -138,19 +138,45 @@ fn make_in(
     }
 }
 
+/// Makes what `rename` leaves where a name was: a device with number 0, which names it next.
+///
+/// # Errors
+///
+/// None is left then.
+pub(super) fn whiteout(
+    handle: &Handle<'_>,
+    idmap: &IdMap,
+    dir: &Inode,
+    dentry: &Dentry<Ext4>,
+    inherited: &Inherited,
+) -> Result<NewINode<Ext4>> {
+    let inode = inode::create(handle, idmap, dir, inherited.mode, 0)?;
+    let attributed = xattr::init(handle, &inode, dir, Some(dentry), inherited)
+        .and_then(|()| inode::mark_dirty(handle, &inode));
+    match attributed {
+        Ok(()) => Ok(inode),
+        Err(e) => {
+            // As in `make_in`.
+            let _ = give_up(handle, inode);
+            Err(e)
+        }
+    }
+}
+
 /// Makes a regular file that no directory names: an orphan, until it gets a name or is closed.
 pub(super) fn nameless(idmap: &IdMap, dir: &Inode, mode: u16) -> Result<NewINode<Ext4>> {
-    let mode = match dir.inherited_mode(mode)? {
-        Inherited::Mode(mode) => mode,
-        // To be stored with the new inode.
-        Inherited::Acl => return Err(EOPNOTSUPP),
-    };
     let sb = dir.super_block();
-    let credits = CREDITS_CREATE.saturating_add(orphan::CREDITS);
+    let inherited = dir.inherited_mode(mode)?;
+    let credits = CREDITS_CREATE
+        .saturating_add(xattr::credits_new(sb))
+        .saturating_add(orphan::CREDITS);
     let handle = journal::start(sb, credits, journal::Kind::Dir)?;
-    let inode = inode::create(&handle, idmap, dir, mode, 0)?;
-    inode.set_nlink(0);
-    let orphaned = orphan::add(&handle, &inode).and_then(|()| inode::mark_dirty(&handle, &inode));
+    let inode = inode::create(&handle, idmap, dir, inherited.mode, 0)?;
+    let orphaned = xattr::init(&handle, &inode, dir, None, &inherited).and_then(|()| {
+        inode.set_nlink(0);
+        orphan::add(&handle, &inode)?;
+        inode::mark_dirty(&handle, &inode)
+    });
     if let Err(e) = orphaned {
         // As in `make_in`.
         let _ = give_up(&handle, inode);
@@ -160,10 +186,11 @@ pub(super) fn nameless(idmap: &IdMap, dir: &Inode, mode: u16) -> Result<NewINode
     Ok(inode)
 }
 
-/// Takes back an inode that was made in this handle and has no blocks. In the table it becomes a
+/// Takes back an inode that was made in this handle and has no blocks but one of attributes. In the table it becomes a
 /// deleted one: it has a mode by now, and to `e2fsck` what has links counts as in use.
 pub(super) fn give_up(handle: &Handle<'_>, inode: NewINode<Ext4>) -> Result {
     let ino = u32::try_from(inode.ino()).map_err(|_| EINVAL)?;
+    xattr::release_block(handle, &inode)?;
     inode.set_nlink(0);
     // At least 1: a deletion time of 0 is none.
     let now = u32::try_from(now_seconds()).unwrap_or(u32::MAX);

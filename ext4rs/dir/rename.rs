@@ -3,7 +3,7 @@
 //! `rename` and `renameat2`.
 
 use super::{
-    create::{give_up, with_space},
+    create::{self, give_up, with_space},
     edit::{Found, Room},
     links::{self, check_directory, check_project, find_as, keep_if_nameless, uncount},
     Dir,
@@ -13,9 +13,10 @@ use crate::{
     journal::{self, Handle},
     map, orphan, report,
     volume::Ext4,
+    xattr,
 };
 use ext4rs_layout::{dir::FT_CHAR, inode::MODE_CHAR};
-use ext4rs_vfs::fs::{IdMap, Name, NewINode, RenameFlags};
+use ext4rs_vfs::fs::{Dentry, IdMap, Name, NewINode, RenameFlags};
 use kernel::prelude::*;
 
 /// One of the two names.
@@ -24,6 +25,7 @@ struct Side<'a> {
     name: &'a [u8],
     /// What the name stands for, if there is something.
     inode: Option<&'a Inode>,
+    dentry: &'a Dentry<Ext4>,
 }
 
 impl<'a> Side<'a> {
@@ -32,6 +34,7 @@ impl<'a> Side<'a> {
             dir: Dir::new(name.dir)?,
             name: name.dentry.name(),
             inode: name.dentry.inode(),
+            dentry: name.dentry,
         })
     }
 
@@ -149,22 +152,25 @@ impl<'a> Move<'a> {
         let credits = credits
             .saturating_add(Found::CREDITS + CREDITS_DIRTY + 1)
             .saturating_add(if whiteout.is_some() {
-                CREDITS_CREATE
+                CREDITS_CREATE.saturating_add(xattr::credits_new(sb))
             } else {
                 0
             });
+        let from = self.from.parent();
+        let whiteout = match whiteout {
+            Some(idmap) => Some((idmap, from.inherited_mode(MODE_CHAR)?)),
+            None => None,
+        };
         let handle = journal::start(sb, credits, journal::Kind::Dir)?;
-        if self.from.parent().is_sync() || self.to.parent().is_sync() {
+        if from.is_sync() || self.to.parent().is_sync() {
             handle.set_sync();
         }
         let whiteout = match whiteout {
-            Some(idmap) => Some(inode::create(
-                &handle,
-                idmap,
-                self.from.parent(),
-                MODE_CHAR,
-                0,
-            )?),
+            Some((idmap, inherited)) => {
+                let dentry = self.from.dentry;
+                let inode = create::whiteout(&handle, idmap, from, dentry, &inherited)?;
+                Some(inode)
+            }
             None => None,
         };
         if let Err(e) = self.apply(&handle, whiteout.as_deref()) {

@@ -10,7 +10,6 @@ use crate::{
     journal::{self, Kind},
     map,
     volume::Ext4,
-    xattr,
 };
 use ext4rs_layout::inode::{
     mask_flags, FL_APPEND, FL_COMPR, FL_IMMUTABLE, FL_NODUMP, FL_USER_MODIFIABLE, FL_USER_VISIBLE,
@@ -50,23 +49,25 @@ pub(crate) fn get(inode: &Inode, stat: &mut KStat) {
     stat.add_sectors(map::delayed_blocks(inode) << shift);
 }
 
-/// Changes attributes; the inode's `i_rwsem` is held.
+/// Changes attributes; the inode's `i_rwsem` is held. An access ACL follows the mode, in a handle of
+/// its own (as in ext4).
 ///
 /// # Errors
 ///
-/// As `setattr_prepare`; `EOPNOTSUPP` for changing the mode of a file that has an ACL, and the size of
-/// one whose data is journalled.
+/// As `setattr_prepare`; `EOPNOTSUPP` for changing the size of a file whose data is journalled. If the
+/// ACL cannot be stored the rest has changed.
 pub(crate) fn set(inode: &Inode, idmap: &IdMap, dentry: &Dentry<Ext4>, attr: &mut Attr) -> Result {
     let sb = inode.super_block();
     sb.data().check_running()?;
     attr.prepare(idmap, dentry)?;
-    if attr.changes_mode() && xattr::get_acl(inode, false)?.is_some() {
-        return Err(EOPNOTSUPP);
+    match attr.size().filter(|_| inode.is_reg()) {
+        Some(size) => set_size(inode, idmap, attr, size)?,
+        None => change(inode, || attr.copy_to(idmap, inode))?,
     }
-    if let Some(size) = attr.size().filter(|_| inode.is_reg()) {
-        return set_size(inode, idmap, attr, size);
+    if attr.changes_mode() {
+        dentry.chmod_acl(idmap)?;
     }
-    change(inode, || attr.copy_to(idmap, inode))
+    Ok(())
 }
 
 /// Changes the size, and what else is asked for with it.

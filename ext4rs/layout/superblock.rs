@@ -531,6 +531,11 @@ impl<'a> SuperBlockMut<'a> {
         put_le32(self.buf, 0x64, word.bits());
     }
 
+    /// Adds to the compatible features.
+    pub fn add_compat(&mut self, word: Compat) {
+        put_le32(self.buf, 0x5c, le32(self.buf, 0x5c) | word.bits());
+    }
+
     /// Adds to the read-only compatible features.
     pub fn add_ro_compat(&mut self, word: RoCompat) {
         put_le32(self.buf, 0x64, le32(self.buf, 0x64) | word.bits());

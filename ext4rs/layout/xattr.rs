@@ -288,6 +288,17 @@ pub fn block<'a>(buf: &'a [u8], rules: &Rules) -> Result<(BlockHeader, Attrs<'a>
     Ok((header, Attrs::new(buf, BLOCK_HEADER, rules)?))
 }
 
+/// Whether a value of `len` bytes is kept with its name. On a volume with `ea_inode` a longer one is
+/// kept in an inode, which leaves room in the block for other names.
+pub fn is_for_block(len: usize, block_size: u32) -> bool {
+    let most = usize::try_from(block_size)
+        .unwrap_or(usize::MAX)
+        .saturating_sub(BLOCK_HEADER.saturating_add(END))
+        // A name of three bytes.
+        .saturating_sub(entry_size(3));
+    len.saturating_add(3) & !3 <= most
+}
+
 /// Checks the checksum of a block of attributes that fills `buf` and lies at `nr`. `seed` is the
 /// volume's.
 pub fn verify_block(buf: &[u8], nr: u64, seed: Option<Seed>) -> Result<()> {

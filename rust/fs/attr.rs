@@ -3,7 +3,7 @@
 //! Attributes: `stat`, `chmod` and its kin, `chattr`, and the inode operations that every kind of
 //! inode has.
 
-use super::{from_result, inode::Timespec, xattr, Dentry, FileSystem, INode};
+use super::{acl, from_result, inode::Timespec, xattr, Dentry, FileSystem, INode, PosixAcl};
 use crate::bindings;
 use core::ptr::{null_mut, NonNull};
 use kernel::{error::to_result, ffi, prelude::*, types::Opaque};
@@ -45,7 +45,7 @@ impl Attr {
         (self.valid() & bindings::ATTR_SIZE != 0).then(|| u64::try_from(size).unwrap_or(0))
     }
 
-    /// Whether the mode changes (its ACL would have to follow).
+    /// Whether the mode changes; an ACL has to follow ([`Dentry::chmod_acl`]).
     pub fn changes_mode(&self) -> bool {
         self.valid() & bindings::ATTR_MODE != 0
     }
@@ -131,8 +131,16 @@ pub struct FileAttr {
     pub project: u32,
 }
 
-/// The inode operations that do not depend on the kind of inode.
+/// The inode operations that do not depend on the kind of inode. A symbolic link has no ACL.
 pub(super) const fn inode_ops<T: FileSystem>() -> bindings::inode_operations {
+    bindings::inode_operations {
+        set_acl: Some(set_acl::<T>),
+        ..link_inode_ops::<T>()
+    }
+}
+
+/// The inode operations of symbolic links, less [`super::symlink`]'s own.
+pub(super) const fn link_inode_ops<T: FileSystem>() -> bindings::inode_operations {
     bindings::inode_operations {
         getattr: Some(getattr::<T>),
         setattr: Some(setattr::<T>),
@@ -199,11 +207,31 @@ unsafe extern "C" fn get_inode_acl<T: FileSystem>(
     }
     // SAFETY: The inode is live for the call.
     let inode = unsafe { INode::<T>::from_raw(inode) };
-    match T::get_acl(inode, kind == bindings::ACL_TYPE_DEFAULT as ffi::c_int) {
+    match T::get_acl(inode, kind == acl::acl_type(true)) {
         Ok(Some(acl)) => acl.into_raw(),
         Ok(None) => null_mut(),
         Err(e) => e.to_ptr(),
     }
+}
+
+/// # Safety
+///
+/// Called by the VFS alone, as its operation `set_acl`: the arguments live for the call.
+unsafe extern "C" fn set_acl<T: FileSystem>(
+    idmap: *mut bindings::mnt_idmap,
+    dentry: *mut bindings::dentry,
+    list: *mut bindings::posix_acl,
+    kind: ffi::c_int,
+) -> ffi::c_int {
+    // SAFETY: All are live for the call; the inode's `i_rwsem` is held.
+    let (idmap, inode, list) = unsafe {
+        (
+            IdMap::from_raw(idmap),
+            INode::<T>::from_raw((*dentry).d_inode),
+            PosixAcl::get(list),
+        )
+    };
+    from_result(|| T::set_acl(inode, idmap, list, kind == acl::acl_type(true)))
 }
 
 /// # Safety

@@ -32,7 +32,7 @@ pub use self::inode::{
 pub use self::registration::Registration;
 pub use self::super_block::{Limits, NewSuperBlock, StatFs, SuperBlock};
 pub use self::symlink::SymlinkOps;
-pub use self::xattr::{XattrNames, XattrSpace};
+pub use self::xattr::{XattrFlags, XattrNames, XattrSpace};
 
 use kernel::{prelude::*, sync::aref::ARef};
 
@@ -118,9 +118,23 @@ pub trait FileSystem: Sized + Send + Sync + 'static {
     /// The access ACL or default ACL of an inode, `None` if it has none.
     fn get_acl(inode: &INode<Self>, default: bool) -> Result<Option<PosixAcl>>;
 
+    /// Sets or, with `None`, removes the access ACL or default ACL of an inode; the access ACL
+    /// changes the mode, too. The inode's `i_rwsem` is held.
+    fn set_acl(inode: &INode<Self>, idmap: &IdMap, acl: Option<PosixAcl>, default: bool) -> Result;
+
     /// The value of an extended attribute; `name` is without its namespace. `None` if the inode has
     /// none of that name.
     fn get_xattr(inode: &INode<Self>, space: XattrSpace, name: &[u8]) -> Result<Option<KVec<u8>>>;
+
+    /// Sets the value of an extended attribute or, with `None`, removes it. The VFS has checked that
+    /// the caller may, and holds the inode's `i_rwsem`.
+    fn set_xattr(
+        inode: &INode<Self>,
+        space: XattrSpace,
+        name: &[u8],
+        value: Option<&[u8]>,
+        flags: XattrFlags,
+    ) -> Result;
 
     /// Names the inode's extended attributes that the caller may know of.
     fn list_xattrs(inode: &INode<Self>, names: &mut XattrNames<'_>) -> Result;

@@ -34,7 +34,7 @@ impl<T: FileSystem> SpecialOps<T> {
 impl<T: SymlinkOps> Ops<T> {
     const INODE: bindings::inode_operations = bindings::inode_operations {
         get_link: Some(Self::get_link),
-        ..attr::inode_ops::<T>()
+        ..attr::link_inode_ops::<T>()
     };
 
     /// # Safety

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Extended attributes, to be read.
+//! Extended attributes.
 //!
 //! C header: [`include/linux/xattr.h`](srctree/include/linux/xattr.h)
 
-use super::{FileSystem, INode};
+use super::{from_result, Dentry, FileSystem, INode};
 use crate::bindings;
 use core::{
     marker::PhantomData,
     ptr::{self, null, null_mut},
     slice,
 };
-use kernel::{ffi, prelude::*};
+use kernel::{error::to_result, ffi, prelude::*};
 
 /// Whose attributes they are: the part of a name up to the first dot. ACLs are not among them; see
 /// [`FileSystem::get_acl`].
@@ -23,6 +23,15 @@ pub enum XattrSpace {
     Trusted,
     /// `security.`: security modules', and file capabilities.
     Security,
+}
+
+/// What has to be true of an attribute that is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct XattrFlags {
+    /// It must not be there, else `EEXIST` (`XATTR_CREATE`).
+    pub create: bool,
+    /// It must be there, else `ENODATA` (`XATTR_REPLACE`).
+    pub replace: bool,
 }
 
 /// Takes the names of an inode's attributes to whoever lists them.
@@ -96,12 +105,14 @@ impl<T: FileSystem> Handlers<T> {
     const USER: bindings::xattr_handler = bindings::xattr_handler {
         prefix: c"user.".to_bytes_with_nul().as_ptr().cast(),
         get: Some(Self::get_user),
+        set: Some(Self::set_user),
         ..pin_init::zeroed()
     };
 
     const TRUSTED: bindings::xattr_handler = bindings::xattr_handler {
         prefix: c"trusted.".to_bytes_with_nul().as_ptr().cast(),
         get: Some(Self::get_trusted),
+        set: Some(Self::set_trusted),
         ..pin_init::zeroed()
     };
 
@@ -166,10 +177,40 @@ impl<T: FileSystem> Handlers<T> {
         unsafe { get::<T>(XattrSpace::Security, inode, name, buffer, size) }
     }
 
-    /// Attributes cannot be changed. The VFS takes `EOPNOTSUPP` for leave to write to a file that
-    /// keeps its capabilities, which whoever may write it could then use: that is refused in
-    /// another way.
+    /// # Safety
     ///
+    /// Called by the VFS alone, as the handler of `user.`: the arguments live for the call.
+    unsafe extern "C" fn set_user(
+        _handler: *const bindings::xattr_handler,
+        _idmap: *mut bindings::mnt_idmap,
+        _dentry: *mut bindings::dentry,
+        inode: *mut bindings::inode,
+        name: *const ffi::c_char,
+        value: *const ffi::c_void,
+        size: usize,
+        flags: ffi::c_int,
+    ) -> ffi::c_int {
+        // SAFETY: What the VFS gives is what is asked for.
+        unsafe { set::<T>(XattrSpace::User, inode, name, value, size, flags) }
+    }
+
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as the handler of `trusted.`: the arguments live for the call.
+    unsafe extern "C" fn set_trusted(
+        _handler: *const bindings::xattr_handler,
+        _idmap: *mut bindings::mnt_idmap,
+        _dentry: *mut bindings::dentry,
+        inode: *mut bindings::inode,
+        name: *const ffi::c_char,
+        value: *const ffi::c_void,
+        size: usize,
+        flags: ffi::c_int,
+    ) -> ffi::c_int {
+        // SAFETY: What the VFS gives is what is asked for.
+        unsafe { set::<T>(XattrSpace::Trusted, inode, name, value, size, flags) }
+    }
+
     /// # Safety
     ///
     /// Called by the VFS alone, as the handler of `security.`: the arguments live for the call.
@@ -177,19 +218,14 @@ impl<T: FileSystem> Handlers<T> {
         _handler: *const bindings::xattr_handler,
         _idmap: *mut bindings::mnt_idmap,
         _dentry: *mut bindings::dentry,
-        _inode: *mut bindings::inode,
+        inode: *mut bindings::inode,
         name: *const ffi::c_char,
         value: *const ffi::c_void,
-        _size: usize,
-        _flags: ffi::c_int,
+        size: usize,
+        flags: ffi::c_int,
     ) -> ffi::c_int {
-        // SAFETY: The VFS gives a NUL-terminated name.
-        let name = unsafe { CStr::from_char_ptr(name) };
-        if value.is_null() && name.to_bytes() == b"capability" {
-            EPERM.to_errno()
-        } else {
-            EOPNOTSUPP.to_errno()
-        }
+        // SAFETY: What the VFS gives is what is asked for.
+        unsafe { set::<T>(XattrSpace::Security, inode, name, value, size, flags) }
     }
 }
 
@@ -222,4 +258,101 @@ unsafe fn get<T: FileSystem>(
         }
     }
     ffi::c_int::try_from(value.len()).unwrap_or(ERANGE.to_errno())
+}
+
+/// Sets a value, or removes it if `value` is null.
+///
+/// # Safety
+///
+/// The inode is live, one of `T`'s; `name` is NUL-terminated; `value` has `size` bytes, or is null.
+unsafe fn set<T: FileSystem>(
+    space: XattrSpace,
+    inode: *mut bindings::inode,
+    name: *const ffi::c_char,
+    value: *const ffi::c_void,
+    size: usize,
+    flags: ffi::c_int,
+) -> ffi::c_int {
+    // SAFETY: By the caller's promise.
+    let (inode, name) = unsafe { (INode::<T>::from_raw(inode), CStr::from_char_ptr(name)) };
+    let value = if value.is_null() {
+        None
+    } else {
+        // SAFETY: By the caller's promise; the VFS has the value in memory of its own, which
+        // nobody else changes.
+        Some(unsafe { slice::from_raw_parts(value.cast::<u8>(), size) })
+    };
+    let flags = XattrFlags {
+        create: flags & bindings::XATTR_CREATE as ffi::c_int != 0,
+        replace: flags & bindings::XATTR_REPLACE as ffi::c_int != 0,
+    };
+    from_result(|| T::set_xattr(inode, space, name.to_bytes(), value, flags))
+}
+
+/// Takes the attributes of a new inode, as name (without `security.`) and value.
+type Store<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result;
+
+impl<T: FileSystem> INode<T> {
+    /// Has the security modules label this inode, which is being made in `dir` under the name of
+    /// `dentry`, if it has one: `store` gets the attributes of `security.` that they want it to
+    /// have. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// What `store` or a module says: the inode must not come into being then.
+    pub fn init_security(
+        &self,
+        dir: &INode<T>,
+        dentry: Option<&Dentry<T>>,
+        mut store: Store<'_>,
+    ) -> Result {
+        let name = dentry.map_or(core::ptr::null(), |dentry| {
+            // SAFETY: The dentry is live, and its name does not change.
+            unsafe { &raw const (*dentry.as_ptr()).__bindgen_anon_1.d_name }
+        });
+        // SAFETY: All are live; `store_all` gets back what it is given here, within the call.
+        to_result(unsafe {
+            bindings::security_inode_init_security(
+                self.as_ptr(),
+                dir.as_ptr(),
+                name,
+                Some(store_all),
+                (&raw mut store).cast(),
+            )
+        })
+    }
+}
+
+/// Stores what security modules want a new inode to have.
+///
+/// # Safety
+///
+/// Called by `security_inode_init_security` alone: `attributes` ends with one that has no name, and
+/// `store` is the [`Store`] that was given to it.
+unsafe extern "C" fn store_all(
+    _inode: *mut bindings::inode,
+    attributes: *const bindings::xattr,
+    store: *mut ffi::c_void,
+) -> ffi::c_int {
+    // SAFETY: By the caller's promise; nobody else uses it during the call.
+    let store = unsafe { &mut *store.cast::<Store<'_>>() };
+    let mut next = attributes;
+    from_result(|| loop {
+        // SAFETY: The list goes on until an attribute without a name, which is looked at last.
+        let (name, value, len) = unsafe { ((*next).name, (*next).value, (*next).value_len) };
+        if name.is_null() {
+            return Ok(());
+        }
+        // SAFETY: A name is NUL-terminated.
+        let name = unsafe { CStr::from_char_ptr(name) };
+        let value = if value.is_null() {
+            &[]
+        } else {
+            // SAFETY: The value has `len` bytes.
+            unsafe { slice::from_raw_parts(value.cast_const().cast::<u8>(), len) }
+        };
+        store(name.to_bytes(), value)?;
+        // SAFETY: This one had a name, so there is another.
+        next = unsafe { next.add(1) };
+    })
 }

@@ -243,6 +243,11 @@ void rust_helper_posix_acl_release(struct posix_acl *acl)
 	posix_acl_release(acl);
 }
 
+struct posix_acl *rust_helper_posix_acl_dup(struct posix_acl *acl)
+{
+	return posix_acl_dup(acl);
+}
+
 /* include/linux/ratelimit.h */
 
 void rust_helper_ratelimit_state_init_seconds(struct ratelimit_state *rs,
