@@ -42,6 +42,11 @@ impl Args {
         Ok(word.into())
     }
 
+    /// All words, as paths.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.words.iter().map(PathBuf::from).collect()
+    }
+
     /// True where `--name` was given.
     pub fn has(&self, name: &str) -> bool {
         self.named.contains_key(name)

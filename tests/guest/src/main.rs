@@ -28,6 +28,7 @@ mod tree;
 mod volumes;
 mod why;
 mod writeback;
+mod xattrs;
 
 use args::Args;
 use std::io::Write;
@@ -73,6 +74,12 @@ copy DEVICE DEVICE                                                  copy what is
 partition DISK                                                      make it its own partition 1
 digest DEVICE                                                       a digest of it
 space DIR                                                           print statfs
+xattrs DIR OTHER --seed N --count N --block BYTES                   change attributes in both
+acls DIR --seed N                                                   print what files inherit
+xattr-set FILE... --name N --bytes N --letter L                     set one of each file
+xattr-remove FILE... --name N                                       remove it
+xattr-read FILE...                                                  read all
+poke FILE [--writing]                                               use damaged attributes
 behave DIR [--prefix P] [--only NAME]                               test what programs rely on
 powercut DEV LOG TARGET DIR --fs F --seconds N --states N --seed N  cut the power, and look
 ";
@@ -202,6 +209,23 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
             Ok(())
         }
         "powercut" => power_cut(args),
+        "xattrs" => xattrs::compare(
+            &args.path(0)?,
+            &args.path(1)?,
+            args.number("seed", 1)?,
+            args.number("count", 1000)?,
+            args.number("block", 4096)?,
+        ),
+        "acls" => xattrs::acls(&args.path(0)?, args.number("seed", 1)?),
+        "xattr-set" => xattrs::set_all(
+            &args.paths(),
+            args.text("name", ""),
+            args.number("bytes", 1)?,
+            args.text("letter", "v"),
+        ),
+        "xattr-remove" => xattrs::remove_all(&args.paths(), args.text("name", "")),
+        "xattr-read" => xattrs::read_all(&args.paths()),
+        "poke" => xattrs::poke(&args.path(0)?, args.has("writing")),
         "behave" => {
             let mut report = report(args);
             behave::run(&args.path(0)?, &mut report)?;

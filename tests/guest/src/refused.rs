@@ -39,9 +39,6 @@ const CALLS: &[Call] = &[
     ("insert-range", |dir| {
         fallocate(&open(dir)?, libc::FALLOC_FL_INSERT_RANGE, 0, 4096)
     }),
-    ("set-attribute", |dir| {
-        meta::set_xattr(&dir.join("file"), b"user.name", b"value")
-    }),
 ];
 
 fn open(dir: &Path) -> io::Result<File> {

@@ -11,6 +11,7 @@ pub mod map;
 pub mod meta;
 pub mod process;
 pub mod volume;
+pub mod xattr;
 
 use std::ffi::CString;
 use std::io;
