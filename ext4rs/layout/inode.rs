@@ -633,7 +633,8 @@ fn xattr_range(buf: &[u8], fmt: &InodeFormat) -> Result<Option<Range<usize>>> {
     if extra == 0 {
         return Ok(None);
     }
-    let range = OLD_SIZE.saturating_add(usize::from(extra))..b.len();
+    let start = OLD_SIZE.saturating_add(usize::from(extra));
     // The magic and the mark that ends the list.
-    Ok((range.len() >= 8).then_some(range))
+    let has_room = b.len().saturating_sub(start) >= 8;
+    Ok(has_room.then_some(start..b.len()))
 }

@@ -45,15 +45,24 @@ fn padded(size: usize) -> usize {
     size.saturating_add(3) & !3
 }
 
+/// The length of a range. Its own `len` is one of an iterator, with an assertion in it.
+fn bytes_of(range: &Range<usize>) -> usize {
+    range.end.saturating_sub(range.start)
+}
+
 /// Moves bytes of a buffer.
 fn shift(buf: &mut [u8], from: Range<usize>, to: usize) -> Result<()> {
-    let fits = from.start <= from.end
-        && from.end <= buf.len()
-        && to.saturating_add(from.len()) <= buf.len();
-    if !fits {
-        return Err(Error::Corrupt("attributes out of bounds"));
+    // Cut to what is read and written, the moves are to an end of it: the compiler then sees that
+    // they are in bounds.
+    let corrupt = Error::Corrupt("attributes out of bounds");
+    let count = bytes_of(&from);
+    let end = from.end.max(to.saturating_add(count));
+    let window = buf.get_mut(from.start.min(to)..end).ok_or(corrupt)?;
+    match from.start.checked_sub(to) {
+        Some(skip) if skip <= window.len() => window.copy_within(skip.., 0),
+        None if count <= window.len() => window.copy_within(..count, window.len() - count),
+        _ => return Err(corrupt),
     }
-    buf.copy_within(from, to);
     Ok(())
 }
 
@@ -134,7 +143,7 @@ impl<'a> AttrsMut<'a> {
         let spot = self.spot(index, name);
         let new = padded(value.len());
         let old = if spot.exists {
-            self.value_at(spot.at).map_or(0, |range| range.len())
+            self.value_at(spot.at).map_or(0, |range| bytes_of(&range))
         } else {
             0
         };
@@ -259,7 +268,7 @@ impl<'a> AttrsMut<'a> {
     /// Takes the value of the entry at `at` out; the values before it move up.
     fn remove_value(&mut self, at: usize) -> Result<()> {
         if let Some(value) = self.value_at(at) {
-            let (first, len) = (self.values_at(), value.len());
+            let (first, len) = (self.values_at(), bytes_of(&value));
             shift(self.buf, first..value.start, first.saturating_add(len))?;
             zero(self.buf, first..first.saturating_add(len));
             let mut other = self.list_at();
