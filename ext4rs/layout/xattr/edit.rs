@@ -60,8 +60,11 @@ fn shift(buf: &mut [u8], from: Range<usize>, to: usize) -> Result<()> {
     let window = buf.get_mut(from.start.min(to)..end).ok_or(corrupt)?;
     match from.start.checked_sub(to) {
         Some(skip) if skip <= window.len() => window.copy_within(skip.., 0),
-        None if count <= window.len() => window.copy_within(..count, window.len() - count),
-        _ => return Err(corrupt),
+        Some(_) => return Err(corrupt),
+        None => {
+            let last = window.len().checked_sub(count).ok_or(corrupt)?;
+            window.copy_within(..count, last);
+        }
     }
     Ok(())
 }
