@@ -15,6 +15,8 @@ use kernel::{fmt::Arguments, prelude::*, types::Opaque};
 /// How grave a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
+    /// `KERN_ALERT`: the volume is given up.
+    Alert,
     /// `KERN_CRIT`: the volume is damaged or stops working.
     Crit,
     /// `KERN_ERR`: what was asked for cannot be done.
@@ -31,6 +33,7 @@ impl Level {
     /// The format: level, then one Rust argument and a line end.
     const fn format(self) -> &'static CStr {
         match self {
+            Level::Alert => c"\x011%pA\n",
             Level::Crit => c"\x012%pA\n",
             Level::Err => c"\x013%pA\n",
             Level::Warning => c"\x014%pA\n",

@@ -2,7 +2,7 @@
 
 //! Operations of directories.
 
-use super::{attr, from_result, Dentry, File, FileSystem, INode, IdMap, NewINode};
+use super::{attr, from_result, ioctl, Dentry, File, FileSystem, INode, IdMap, NewINode};
 use crate::{bindings, mapping::loff};
 use core::{marker::PhantomData, pin::Pin, ptr::null_mut};
 use kernel::{error::to_result, ffi, prelude::*, str::CStrExt, sync::aref::ARef};
@@ -209,6 +209,8 @@ impl<T: DirectoryOps> Ops<T> {
         read: Some(bindings::generic_read_dir),
         iterate_shared: Some(Self::iterate),
         fsync: Some(Self::fsync),
+        unlocked_ioctl: Some(ioctl::unlocked_ioctl::<T>),
+        compat_ioctl: Some(ioctl::compat_ioctl::<T>),
         setlease: Some(bindings::generic_setlease),
         ..pin_init::zeroed()
     };

@@ -2,7 +2,7 @@
 
 //! Open files, and operations of regular files.
 
-use super::{attr, from_result, FileSystem, INode};
+use super::{attr, from_result, ioctl, FileSystem, INode};
 use crate::{
     bindings,
     iomap::{self, AddressSpaceOps, IomapOps},
@@ -29,6 +29,11 @@ impl<T: FileSystem> File<T> {
     pub(crate) unsafe fn from_raw<'a>(ptr: *mut bindings::file) -> &'a Self {
         // SAFETY: Transparent; the caller vouches for the rest.
         unsafe { &*ptr.cast() }
+    }
+
+    /// The C file.
+    pub(crate) fn as_ptr(&self) -> *mut bindings::file {
+        self.0.get()
     }
 
     /// The inode.
@@ -183,6 +188,14 @@ pub trait FileOps: FileSystem + AddressSpaceOps {
     /// A file is opened.
     fn open(inode: &INode<Self>, file: &File<Self>) -> Result;
 
+    /// A file is about to be read, or with `writable` mapped into memory to be stored into. No lock
+    /// is held.
+    ///
+    /// # Errors
+    ///
+    /// Whatever the reader is to get instead.
+    fn check_access(inode: &INode<Self>, writable: bool) -> Result;
+
     /// An open file is closed for the last time.
     fn release(inode: &INode<Self>, file: &File<Self>);
 
@@ -214,14 +227,16 @@ impl<T: FileOps> Ops<T> {
 
     const FILE: bindings::file_operations = bindings::file_operations {
         llseek: Some(Self::llseek),
-        read_iter: Some(bindings::generic_file_read_iter),
+        read_iter: Some(Self::read_iter),
         write_iter: Some(Self::write_iter),
         mmap_prepare: Some(Self::mmap_prepare),
         open: Some(Self::open),
         release: Some(Self::release),
         fsync: Some(Self::fsync),
-        splice_read: Some(bindings::filemap_splice_read),
+        splice_read: Some(Self::splice_read),
         splice_write: Some(bindings::iter_file_splice_write),
+        unlocked_ioctl: Some(ioctl::unlocked_ioctl::<T>),
+        compat_ioctl: Some(ioctl::compat_ioctl::<T>),
         setlease: Some(bindings::generic_setlease),
         ..pin_init::zeroed()
     };
@@ -247,6 +262,41 @@ impl<T: FileOps> Ops<T> {
         // SAFETY: Both are live for the call.
         unsafe { T::release(INode::from_raw(inode), File::from_raw(file)) };
         0
+    }
+
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `read_iter`: the arguments live for the call.
+    unsafe extern "C" fn read_iter(
+        kiocb: *mut bindings::kiocb,
+        to: *mut bindings::iov_iter,
+    ) -> isize {
+        // SAFETY: The call holds its file, which holds the inode.
+        let inode = unsafe { INode::<T>::from_raw((*(*kiocb).ki_filp).f_inode) };
+        match T::check_access(inode, false) {
+            // SAFETY: Both are the caller's, lent for the call.
+            Ok(()) => unsafe { bindings::generic_file_read_iter(kiocb, to) },
+            Err(e) => e.to_errno() as isize,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `splice_read`: the arguments live for the call.
+    unsafe extern "C" fn splice_read(
+        file: *mut bindings::file,
+        pos: *mut bindings::loff_t,
+        pipe: *mut bindings::pipe_inode_info,
+        len: usize,
+        flags: ffi::c_uint,
+    ) -> isize {
+        // SAFETY: The file is live for the call.
+        let inode = unsafe { File::<T>::from_raw(file) }.inode();
+        match T::check_access(inode, false) {
+            // SAFETY: All are the caller's, lent for the call.
+            Ok(()) => unsafe { bindings::filemap_splice_read(file, pos, pipe, len, flags) },
+            Err(e) => e.to_errno() as isize,
+        }
     }
 
     /// # Safety
@@ -295,12 +345,17 @@ impl<T: FileOps> Ops<T> {
     ///
     /// Called by the VFS alone, as its operation `mmap_prepare`: the arguments live for the call.
     unsafe extern "C" fn mmap_prepare(desc: *mut bindings::vm_area_desc) -> ffi::c_int {
-        // SAFETY: The description and its file are live for the call; the table is a constant.
-        unsafe {
-            bindings::file_accessed((*desc).file);
-            (*desc).vm_ops = iomap::vm_ops::<T>();
-        }
-        0
+        from_result(|| {
+            // SAFETY: The description and its file are live for the call.
+            let file = unsafe { File::<T>::from_raw((*desc).file) };
+            T::check_access(file.inode(), file.is_writable())?;
+            // SAFETY: As above; the table is a constant.
+            unsafe {
+                bindings::file_accessed((*desc).file);
+                (*desc).vm_ops = iomap::vm_ops::<T>();
+            }
+            Ok(())
+        })
     }
 
     /// # Safety

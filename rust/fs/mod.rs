@@ -16,6 +16,7 @@ pub mod dentry;
 pub mod dir;
 pub mod file;
 pub mod inode;
+pub mod ioctl;
 pub mod registration;
 pub mod super_block;
 pub mod symlink;
@@ -29,12 +30,13 @@ pub use self::file::{File, FileOps, IoVec, Kiocb};
 pub use self::inode::{
     now_seconds, random_u32, AttributeFlags, FreshINode, INode, Iget, NewINode, Timespec,
 };
+pub use self::ioctl::WriteAccess;
 pub use self::registration::Registration;
 pub use self::super_block::{Limits, NewSuperBlock, StatFs, SuperBlock};
 pub use self::symlink::SymlinkOps;
 pub use self::xattr::{XattrFlags, XattrNames, XattrSpace};
 
-use kernel::{prelude::*, sync::aref::ARef};
+use kernel::{prelude::*, sync::aref::ARef, uaccess::UserPtr};
 
 /// A filesystem that lives on one block device.
 ///
@@ -93,6 +95,17 @@ pub trait FileSystem: Sized + Send + Sync + 'static {
 
     /// Ends what [`FileSystem::freeze_fs`] began.
     fn unfreeze_fs(sb: &SuperBlock<Self>) -> Result;
+
+    /// The block device is gone, or is told to be given up: nothing more is written to it.
+    fn shutdown(sb: &SuperBlock<Self>);
+
+    /// A command to an open file or directory that the VFS does not know, with what is by most
+    /// commands the address of its argument. No lock is held.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTTY` if the filesystem does not know it either.
+    fn ioctl(file: &File<Self>, command: u32, argument: UserPtr) -> Result;
 
     /// Counts blocks and inodes.
     fn statfs(sb: &SuperBlock<Self>) -> Result<StatFs>;

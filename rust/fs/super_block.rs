@@ -110,6 +110,21 @@ impl<T: FileSystem> SuperBlock<T> {
         to_result(unsafe { bindings::blkdev_issue_flush((*self.as_ptr()).s_bdev) })
     }
 
+    /// Runs `f` while the volume, and its device with it, is frozen: all is written, and all writers
+    /// wait. The caller is no writer.
+    ///
+    /// # Errors
+    ///
+    /// Those of freezing; `f` is not run then. One of thawing is not told of.
+    pub fn while_frozen<R>(&self, f: impl FnOnce() -> R) -> Result<R> {
+        // SAFETY: The superblock and its device are live.
+        to_result(unsafe { bindings::bdev_freeze((*self.as_ptr()).s_bdev) })?;
+        let done = f();
+        // SAFETY: As above; frozen by this task.
+        unsafe { bindings::bdev_thaw((*self.as_ptr()).s_bdev) };
+        Ok(done)
+    }
+
     /// Keeps the volume writable until the guard goes: waits while it is being frozen. For writers
     /// that come from no system call.
     pub fn start_internal_write(&self) -> InternalWrite<'_, T> {
@@ -291,6 +306,7 @@ const fn super_ops<T: FileSystem>() -> bindings::super_operations {
         freeze_fs: Some(SbOps::<T>::freeze_fs),
         unfreeze_fs: Some(SbOps::<T>::unfreeze_fs),
         statfs: Some(SbOps::<T>::statfs),
+        shutdown: Some(SbOps::<T>::shutdown),
         show_options: Some(SbOps::<T>::show_options),
         ..pin_init::zeroed()
     }
@@ -367,6 +383,14 @@ impl<T: FileSystem> SbOps<T> {
     unsafe extern "C" fn unfreeze_fs(sb: *mut bindings::super_block) -> ffi::c_int {
         // SAFETY: The superblock is live for the call.
         from_result(|| T::unfreeze_fs(unsafe { SuperBlock::from_raw(sb) }))
+    }
+
+    /// # Safety
+    ///
+    /// Called by the VFS alone, as its operation `shutdown`: the arguments live for the call.
+    unsafe extern "C" fn shutdown(sb: *mut bindings::super_block) {
+        // SAFETY: The superblock is live for the call.
+        T::shutdown(unsafe { SuperBlock::<T>::from_raw(sb) });
     }
 
     /// # Safety

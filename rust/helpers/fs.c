@@ -179,6 +179,17 @@ bool rust_helper_file_is_writable(const struct file *file)
 	return file->f_mode & FMODE_WRITE;
 }
 
+bool rust_helper_file_owner_or_capable(struct file *file)
+{
+	return inode_owner_or_capable(file_mnt_idmap(file), file_inode(file));
+}
+
+/* The address that a 32-bit program passed in a register. */
+unsigned long rust_helper_compat_address(unsigned long arg)
+{
+	return (unsigned long)compat_ptr(arg);
+}
+
 bool rust_helper_current_is_killed(void)
 {
 	cond_resched();
