@@ -28,6 +28,8 @@ use kernel::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
+    /// What is like nothing else (`EXT4_HT_MISC`).
+    Misc = 0,
     /// An inode's own fields (`EXT4_HT_INODE`).
     Inode = 1,
     /// Mapping in write-back (`EXT4_HT_WRITE_PAGE`).

@@ -17,6 +17,7 @@ mod mount;
 mod options;
 mod orphan;
 mod report;
+mod shutdown;
 mod super_block;
 mod volume;
 mod writeback;

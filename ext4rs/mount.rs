@@ -8,13 +8,13 @@
 //! gone.
 
 use crate::{
-    alloc, inode,
+    alloc, file, inode,
     inode::{Inode, InodeInfo},
     journal, map,
     options::{self, Context},
     orphan,
     report::{self, Shown},
-    super_block,
+    shutdown, super_block,
     volume::{Ext4, Sb, Volume},
     writeback, xattr,
 };
@@ -25,7 +25,7 @@ use ext4rs_layout::{
 };
 use ext4rs_vfs::{
     fs::{
-        now_seconds, Attr, Dentry, FileAttr, FileSystem, IdMap, KStat, Limits, NewSuperBlock,
+        now_seconds, Attr, Dentry, File, FileAttr, FileSystem, IdMap, KStat, Limits, NewSuperBlock,
         PosixAcl, StatFs, XattrFlags, XattrNames, XattrSpace,
     },
     log::{self, Level},
@@ -35,6 +35,7 @@ use kernel::{
     prelude::*,
     seq_file::SeqFile,
     sync::{aref::ARef, atomic::ordering::Relaxed},
+    uaccess::UserPtr,
 };
 
 /// Incompatible features that a mount may have.
@@ -139,10 +140,12 @@ impl FileSystem for Ext4 {
         }
         journal::apply_options(sb);
         if read_only != was_read_only {
+            if vol.is_stopped() {
+                return Err(EROFS);
+            }
             if read_only {
                 stop_writing(sb)?;
             } else {
-                vol.check_running()?;
                 if let Some(word) = unbuilt_ro_compat(&vol.disk) {
                     report::message(
                         sb,
@@ -237,6 +240,15 @@ impl FileSystem for Ext4 {
         Ok(())
     }
 
+    fn shutdown(sb: &Sb) {
+        // At once, there is nothing that can fail.
+        let _ = shutdown::shut_down(sb, shutdown::How::AtOnce);
+    }
+
+    fn ioctl(file: &File<Self>, command: u32, argument: UserPtr) -> Result {
+        file::ioctl::run(file, command, argument)
+    }
+
     fn statfs(sb: &Sb) -> Result<StatFs> {
         alloc::statfs(sb)
     }
@@ -262,6 +274,7 @@ impl FileSystem for Ext4 {
     }
 
     fn get_xattr(inode: &Inode, space: XattrSpace, name: &[u8]) -> Result<Option<KVec<u8>>> {
+        inode.super_block().data().check_readable()?;
         xattr::get(inode, xattr::index_of(space), name)
     }
 

@@ -48,9 +48,10 @@ pub(crate) struct Errors {
     pub(crate) new: SpinLock<NewErrors>,
     /// An error was found since the mount, or before and not yet repaired: `STATE_ERROR`.
     pub(crate) found: AtomicFlag,
-    /// The volume takes no more changes: the policy said so, or it was shut down (ext4's
-    /// `EXT4_FLAGS_EMERGENCY_RO`).
+    /// The volume takes no more changes: the policy said so (ext4's `EXT4_FLAGS_EMERGENCY_RO`).
     pub(crate) emergency_read_only: AtomicFlag,
+    /// The volume was given up (ext4's `EXT4_FLAGS_SHUTDOWN`): see [`crate::shutdown`].
+    pub(crate) shut_down: AtomicFlag,
 }
 
 impl Errors {
@@ -61,6 +62,7 @@ impl Errors {
             new <- new_spinlock!(NewErrors::default(), "ext4rs_errors"),
             found: AtomicFlag::new(found),
             emergency_read_only: AtomicFlag::new(false),
+            shut_down: AtomicFlag::new(false),
         })
     }
 }
@@ -270,13 +272,27 @@ fn handle(sb: &Sb, record: ErrorRecord, force_read_only: bool) {
 impl Volume {
     /// Whether the volume takes no more changes.
     pub(crate) fn is_stopped(&self) -> bool {
-        self.errors.emergency_read_only.load(ordering::Acquire)
+        self.errors.emergency_read_only.load(ordering::Acquire) || self.is_shut_down()
     }
 
-    /// `EROFS` if the volume takes no more changes.
+    /// Whether the volume was given up.
+    pub(crate) fn is_shut_down(&self) -> bool {
+        self.errors.shut_down.load(ordering::Acquire)
+    }
+
+    /// `EIO` if the volume was given up, `EROFS` if it takes no more changes for another reason.
     pub(crate) fn check_running(&self) -> Result {
+        self.check_readable()?;
         if self.is_stopped() {
             return Err(EROFS);
+        }
+        Ok(())
+    }
+
+    /// `EIO` if the volume was given up.
+    pub(crate) fn check_readable(&self) -> Result {
+        if self.is_shut_down() {
+            return Err(EIO);
         }
         Ok(())
     }

@@ -12,7 +12,7 @@
 //! `ext4_put_super`, `ext4_update_super`.
 
 use crate::{
-    journal::Handle,
+    journal::{self, Handle},
     orphan, report,
     volume::{Ext4, Sb},
 };
@@ -20,8 +20,9 @@ use ext4rs_layout::{
     superblock::STATE_ERROR, Compat, Incompat, RoCompat, SuperBlock as DiskSuper, SuperBlockMut,
 };
 use ext4rs_vfs::{
-    buffer_head::Durability,
+    buffer_head::{BufferHead, Durability},
     fs::{now_seconds, File},
+    log::Level,
 };
 use kernel::{prelude::*, sync::atomic::ordering};
 
@@ -229,6 +230,58 @@ pub(crate) fn note_ext_attr(handle: &Handle<'_>) -> Result {
         Ok(())
     })?;
     done.map_err(|e| report::from_layout(sb, "ext_attr", None, None, e))
+}
+
+/// The volume's label, filled up with zeros.
+pub(crate) fn label(sb: &Sb) -> Result<[u8; 16]> {
+    let vol = sb.data();
+    let offset = vol.geo.sb_offset();
+    vol.super_block
+        .read(|block| DiskSuper::decode(block.get(offset..).unwrap_or(&[])))
+        .map(|disk| disk.label)
+        .map_err(|e| report::from_layout(sb, "label", None, None, e))
+}
+
+/// Gives the volume a label, in its superblock and in the copies of that.
+///
+/// # Errors
+///
+/// As [`journal::start`]. A copy that is damaged is left alone.
+pub(crate) fn set_label(sb: &Sb, label: &[u8; 16]) -> Result {
+    let vol = sb.data();
+    let geo = &vol.geo;
+    put_label(sb, &vol.super_block, geo.sb_offset(), label)?;
+    for group in (1..geo.groups_count).filter(|&group| geo.has_super(group)) {
+        let copy = sb.bread(geo.group_first_block(group))?;
+        put_label(sb, &copy, 0, label)?;
+    }
+    Ok(())
+}
+
+/// Puts the label into the superblock that is `offset` bytes into a block, in a handle of its own.
+fn put_label(sb: &Sb, bh: &BufferHead, offset: usize, label: &[u8; 16]) -> Result {
+    let is_whole = bh.read(|block| {
+        let bytes = block.get(offset..).unwrap_or(&[]);
+        DiskSuper::decode(bytes).is_ok_and(|disk| disk.verify_checksum(bytes).is_ok())
+    });
+    if !is_whole {
+        report::message(
+            sb,
+            Level::Err,
+            fmt!("Invalid checksum for backup superblock {}", bh.block()),
+        );
+        return Ok(());
+    }
+    let handle = journal::start(sb, 1, journal::Kind::Misc)?;
+    let done = handle.modify(bh, |block| {
+        let bytes = block.get_mut(offset..).unwrap_or(&mut []);
+        let mut disk = SuperBlockMut::new(bytes)?;
+        disk.set_label(label);
+        disk.update_checksum();
+        Ok(())
+    })?;
+    done.map_err(|e| report::from_layout(sb, "set_label", None, Some(bh.block()), e))?;
+    handle.stop()
 }
 
 /// The journal is empty: the volume needs no recovery, and unless an inode is in the orphan file

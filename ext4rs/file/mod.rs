@@ -4,6 +4,7 @@
 
 pub(crate) mod buffered;
 mod fsync;
+pub(crate) mod ioctl;
 mod ops;
 
 pub(crate) use self::buffered::{grow, zero_behind_end};

@@ -40,8 +40,18 @@ impl FileOps for Ext4 {
         if file.is_writable() && inode::is_data_journalled(inode) {
             return Err(EOPNOTSUPP);
         }
+        Self::check_access(inode, file.is_writable())?;
         super_block::note_mount_point(inode.super_block(), file);
-        inode.super_block().data().check_running()
+        Ok(())
+    }
+
+    fn check_access(inode: &Inode, writable: bool) -> Result {
+        let vol = inode.super_block().data();
+        if writable {
+            vol.check_running()
+        } else {
+            vol.check_readable()
+        }
     }
 
     fn release(inode: &Inode, file: &File<Self>) {
