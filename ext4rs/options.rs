@@ -5,7 +5,7 @@
 use crate::volume::Sb;
 use ext4rs_layout::superblock;
 use ext4rs_vfs::log::{self, Level};
-use kernel::{prelude::*, seq_file::SeqFile, seq_print};
+use kernel::{prelude::*, seq_file::SeqFile, seq_print, sync::atomic::ordering::Relaxed};
 
 /// What to do when an error is found (`errors=`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub(crate) struct Options {
     pub(crate) minixdf: bool,
     /// `noload`: leave the journal alone. Only for a read-only mount.
     pub(crate) noload: bool,
+    /// `auto_da_alloc`: a file that replaces another, or its own old content, is soon on disk.
+    pub(crate) auto_da_alloc: bool,
 }
 
 /// Options as given by the user: what was not given stays as it is, or as the superblock says.
@@ -57,6 +59,7 @@ pub(crate) struct Context {
     acl: Option<bool>,
     minixdf: Option<bool>,
     noload: Option<bool>,
+    auto_da_alloc: Option<bool>,
 }
 
 /// Options of ext4 that ask for what ext4rs does anyway.
@@ -70,7 +73,6 @@ const ACCEPTED: &[&[u8]] = &[
     b"sysvgroups",
     b"journal_checksum",
     b"block_validity",
-    b"auto_da_alloc",
     b"user_xattr",
     b"nodebug",
     b"nombcache",
@@ -112,7 +114,6 @@ const NOT_BUILT: &[&[u8]] = &[
     b"inode_readahead_blks",
     b"mb_optimize_scan",
     b"data_err",
-    b"noauto_da_alloc",
     b"noblock_validity",
     b"nouser_xattr",
     b"debug",
@@ -183,6 +184,9 @@ impl Context {
             (b"noacl", None) => self.acl = Some(false),
             (b"minixdf", None) => self.minixdf = Some(true),
             (b"bsddf", None) => self.minixdf = Some(false),
+            (b"auto_da_alloc", None) => self.auto_da_alloc = Some(true),
+            (b"auto_da_alloc", Some(v)) => self.auto_da_alloc = Some(number(name, v)? != 0),
+            (b"noauto_da_alloc", None) => self.auto_da_alloc = Some(false),
             (b"noload" | b"norecovery", None) => self.noload = Some(true),
             (name, None) if ACCEPTED.contains(&name) => {}
             (name, value) if NOT_BUILT.contains(&name) => return Err(Self::not_built(key, value)),
@@ -215,6 +219,7 @@ impl Context {
             acl: self.acl.unwrap_or(true),
             minixdf: self.minixdf.unwrap_or(false),
             noload: self.noload.unwrap_or(false),
+            auto_da_alloc: self.auto_da_alloc.unwrap_or(true),
         }
     }
 
@@ -227,6 +232,7 @@ impl Context {
             acl: self.acl.unwrap_or(old.acl),
             minixdf: self.minixdf.unwrap_or(old.minixdf),
             noload: old.noload,
+            auto_da_alloc: self.auto_da_alloc.unwrap_or(old.auto_da_alloc),
         }
     }
 }
@@ -258,7 +264,13 @@ pub(crate) fn show(sb: &Sb, out: &SeqFile) {
     if o.noload {
         seq_print!(out, ",norecovery");
     }
-    if vol.is_stopped() {
+    if !o.auto_da_alloc {
+        seq_print!(out, ",noauto_da_alloc");
+    }
+    if vol.errors.emergency_read_only.load(Relaxed) {
         seq_print!(out, ",emergency_ro");
+    }
+    if vol.is_shut_down() {
+        seq_print!(out, ",shutdown");
     }
 }

@@ -310,7 +310,8 @@ fn check_parent(inode: &Inode, parent: &Inode, is_moved: bool) -> Result {
 /// the old one and renames it finds the new data after a crash, or the old, if not long after
 /// (`auto_da_alloc`). As in ext4 a failure does not stop the rename; `fsync` tells of it.
 fn flush_delayed(inode: &Inode) {
-    if map::delayed_blocks(inode) != 0 {
+    let asked = inode.super_block().data().options.lock().auto_da_alloc;
+    if asked && map::delayed_blocks(inode) != 0 {
         let _ = inode.mapping().start_writeback();
     }
 }

@@ -44,10 +44,20 @@ pub(super) fn shorten(inode: &Inode, size: u64, change: impl FnOnce()) -> Result
 /// allocated ahead. The caller holds `i_rwsem`.
 pub(super) fn trim(inode: &Inode) -> Result {
     let _lock = inode.mapping().invalidate_lock();
+    note_emptied(inode);
     if map::has_blocks_from(inode, first_behind(inode)?)? {
         truncate(inode)?;
     }
     Ok(())
+}
+
+/// If the file is empty, what is written to it next replaces the old content, and is to be on disk
+/// soon after it is complete.
+fn note_emptied(inode: &Inode) {
+    let asked = inode.super_block().data().options.lock().auto_da_alloc;
+    if asked && inode.is_reg() && inode.size() == 0 {
+        inode.data().flush_on_close.store(true, Relaxed);
+    }
 }
 
 /// The first block behind the file's end.
@@ -67,10 +77,7 @@ pub(crate) fn truncate(inode: &Inode) -> Result {
     }
     if inode.is_reg() {
         file::zero_behind_end(inode)?;
-        if inode.size() == 0 {
-            // What replaces the old content is to be on disk soon after it is complete.
-            inode.data().flush_on_close.store(true, Relaxed);
-        }
+        note_emptied(inode);
     }
     let sb = inode.super_block();
     let from = first_behind(inode)?;
