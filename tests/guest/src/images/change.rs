@@ -16,6 +16,8 @@ pub struct Change {
     pub bytes: Vec<(usize, u8, u8)>,
     /// The checksum was made to fit again.
     pub resealed: bool,
+    /// What was done to other structures, so that this one is looked at.
+    pub also: String,
 }
 
 impl fmt::Display for Change {
@@ -29,12 +31,24 @@ impl fmt::Display for Change {
             ", checksum made to fit"
         } else {
             ""
-        })
+        })?;
+        f.write_str(&self.also)
     }
 }
 
 /// The sorts of structures: so many images are made of each.
-pub const SORTS: [&str; 5] = ["superblock", "descriptor", "inode", "extents", "directory"];
+pub const SORTS: [&str; 10] = [
+    "superblock",
+    "descriptor",
+    "inode",
+    "extents",
+    "directory",
+    "index",
+    "attributes",
+    "bitmap",
+    "orphans",
+    "journal",
+];
 
 /// True where `kind` is of this sort.
 fn is_of(sort: &str, kind: Kind) -> bool {
@@ -43,7 +57,12 @@ fn is_of(sort: &str, kind: Kind) -> bool {
         Kind::Group(_) => sort == "descriptor",
         Kind::Inode(_) => sort == "inode",
         Kind::Extents(_) => sort == "extents",
-        Kind::Entries(_) | Kind::Index(_) => sort == "directory",
+        Kind::Entries(_) => sort == "directory",
+        Kind::Index(_) => sort == "index",
+        Kind::Attributes(_) => sort == "attributes",
+        Kind::BlockMap(_) | Kind::InodeMap(_) => sort == "bitmap",
+        Kind::Orphans(_) => sort == "orphans",
+        Kind::Journal => sort == "journal",
     }
 }
 
@@ -70,6 +89,22 @@ pub fn apply(
         return Err(format!("the image has no {sort}").into());
     }
     let part = rng.pick(&fitting);
+    let also = match part.kind {
+        Kind::Orphans(_) if rng.chance(50) => {
+            return Ok(Change {
+                part,
+                bytes: Vec::new(),
+                resealed: true,
+                also: list_orphans(image, volume, rng)?,
+            })
+        }
+        Kind::Orphans(_) => file_orphans(image, volume, &part, rng)?,
+        Kind::Journal if rng.chance(50) => {
+            volume.want_recovery(image)?;
+            ", recovery wanted".into()
+        }
+        _ => String::new(),
+    };
     let mut bytes = Vec::new();
     for _ in 0..rng.pick(&[1, 1, 1, 2, 4]) {
         let offset = rng.below(used(&part, image) as u64) as usize;
@@ -100,7 +135,44 @@ pub fn apply(
         part,
         bytes,
         resealed,
+        also,
     })
+}
+
+/// An inode to make an orphan of: one of a file, for the most part; a reserved one; none at all.
+fn any_inode(volume: &Volume, rng: &mut Rng) -> u32 {
+    match rng.below(8) {
+        0 => rng.below(u64::from(volume.inodes()) + 3) as u32,
+        1 => rng.below(12) as u32,
+        _ => rng.within(11, 60) as u32,
+    }
+}
+
+/// Makes orphans of inodes that are none, by the list. Returns what was done, in words.
+fn list_orphans(image: &mut [u8], volume: &Volume, rng: &mut Rng) -> Result<String, Why> {
+    let (ino, next) = (any_inode(volume, rng), any_inode(volume, rng));
+    let nameless = rng.chance(60);
+    volume.add_to_list(image, ino, next, nameless)?;
+    let names = if nameless { " without names" } else { "" };
+    Ok(format!(
+        ", inode {ino}{names} is the first orphan, then {next}"
+    ))
+}
+
+/// The same by the orphan file, whose block is `part`.
+fn file_orphans(
+    image: &mut [u8],
+    volume: &Volume,
+    part: &Part,
+    rng: &mut Rng,
+) -> Result<String, Why> {
+    let mut said = String::from(", orphans");
+    for _ in 0..rng.within(1, 4) {
+        let (place, ino) = (rng.below(200) as usize, any_inode(volume, rng));
+        volume.add_to_file(image, part, place, ino)?;
+        said += &format!(" {ino}");
+    }
+    Ok(said)
 }
 
 /// The part of a structure in which a change is likely to mean something.
@@ -115,5 +187,10 @@ fn used(part: &Part, image: &[u8]) -> usize {
         Kind::Entries(_) => part.length,
         // The two dot entries or the fake one, and the first pointers.
         Kind::Index(_) => 80,
+        // The header and the first entries.
+        Kind::Attributes(_) => 128,
+        Kind::BlockMap(_) | Kind::InodeMap(_) => part.length.min(128),
+        Kind::Orphans(_) => part.length,
+        Kind::Journal => 0x60,
     }
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Volumes with changed bytes: mounted, read and written. Each must end in errors or in the right
-//! data, never in a complaint of the kernel's or a hang.
+//! Volumes with changed bytes: mounted, read, written, and used in every other way. Each must end in
+//! errors or in the right data, never in a complaint of the kernel's or a hang.
 
 mod change;
 mod parts;
+mod used;
 mod walk;
 
 use crate::kernel::{is_complaint, Messages};
@@ -14,11 +15,12 @@ use crate::sys::{extent, meta, process, volume};
 use crate::volumes;
 use crate::why::{require, Why, Within};
 use change::{Change, SORTS};
-use parts::Volume;
-use std::fs::{self, File, OpenOptions};
+use parts::{Kind, Volume};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::{symlink, FileExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread;
@@ -46,12 +48,23 @@ pub struct Trial<'a> {
 /// So long may one image take, in seconds.
 const PATIENCE: u64 = 120;
 
-/// What became of an image.
+/// What became of the images, and how long that took.
 #[derive(Default)]
 struct Tally {
     refused: u64,
     erred: u64,
     fine: u64,
+    times: BTreeMap<&'static str, Duration>,
+}
+
+impl Tally {
+    /// Does one step, and adds the time that it takes.
+    fn timed<T>(&mut self, step: &'static str, work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let done = work();
+        *self.times.entry(step).or_default() += start.elapsed();
+        done
+    }
 }
 
 impl Trial<'_> {
@@ -87,7 +100,14 @@ impl Trial<'_> {
             let resealed = number / SORTS.len() as u64 % 2 == 1;
             let change = change::apply(&mut image, &volume, &parts, sort, resealed, &mut rng)?;
             let broken = !volume.is_intact(&image, &change.part)?;
-            let tried = self.try_one(number, &image, broken, &want, &mut tally);
+            let damage = Damage {
+                number,
+                image: &image,
+                broken,
+                is_read: change.part.kind.is_read(),
+                has_orphans: matches!(change.part.kind, Kind::Orphans(_)),
+            };
+            let tried = self.try_one(&damage, &want, &mut tally);
             if let Err(why) = tried {
                 println!("# image {number}: {why}: {change}");
                 failed.push((number, why, change));
@@ -98,6 +118,9 @@ impl Trial<'_> {
             "# {} refused, {} with errors, {} without",
             tally.refused, tally.erred, tally.fine
         );
+        let times = tally.times.iter();
+        let times = times.map(|(step, time)| format!("{step} {:.1} s", time.as_secs_f32()));
+        println!("# {}", times.collect::<Vec<_>>().join(", "));
         for (i, sort) in SORTS.iter().enumerate() {
             report.test(sort, || summary(&failed, i as u64));
         }
@@ -122,33 +145,34 @@ impl Trial<'_> {
         self.mounted("ext4", 0, "", make_files)?
     }
 
-    /// Mounts, reads and writes one image. `broken`: its checksum shows the change.
+    /// Mounts one image, reads it, and uses it in every way.
     ///
     /// What can be read must be what was there; of an image whose checksums fit, what the kernel's
-    /// ext4 reads there.
-    fn try_one(
-        &self,
-        number: u64,
-        image: &[u8],
-        broken: bool,
-        want: &Walk,
-        tally: &mut Tally,
-    ) -> Result<(), Why> {
-        let peer = if broken || !self.own {
+    /// ext4 reads there. What can be done to it afterwards is chance.
+    fn try_one(&self, damage: &Damage, want: &Walk, tally: &mut Tally) -> Result<(), Why> {
+        let mut peer = if damage.broken || !self.own {
             None
         } else {
-            volumes::store(self.dev, image)?;
-            self.mounted("ext4", libc::MS_RDONLY, "errors=continue", walk::walk)
-                .ok()
+            tally.timed("store", || volumes::store(self.dev, damage.image))?;
+            tally.timed("peer", || {
+                self.mounted("ext4", libc::MS_RDONLY, "errors=continue", walk::walk)
+                    .ok()
+            })
         };
-        volumes::store(self.dev, image)?;
+        tally.timed("store", || volumes::store(self.dev, damage.image))?;
         let mut messages = Messages::new()?;
-        let options = ["errors=continue", "errors=remount-ro"][(number % 2) as usize];
-        let seen = match volume::mount(self.dev, self.dir, self.fs, libc::MS_NOATIME, options) {
+        let options = ["errors=continue", "errors=remount-ro"][(damage.number % 2) as usize];
+        let mounted = tally.timed("mount", || {
+            volume::mount(self.dev, self.dir, self.fs, libc::MS_NOATIME, options)
+        });
+        let seen = match mounted {
             Ok(()) => {
-                let seen = walk::walk(self.dir);
-                write_all(self.dir, want);
-                volume::umount(self.dir).within(|| "umount".into())?;
+                let seen = tally.timed("walk", || walk::walk(self.dir));
+                let rng = &mut Rng::new((self.seed << 33) | damage.number);
+                tally.timed("use", || used::in_every_way(self.dir, want, rng));
+                tally
+                    .timed("umount", || volume::umount(self.dir))
+                    .within(|| "umount".into())?;
                 Some(seen)
             }
             Err(_) => None,
@@ -161,7 +185,7 @@ impl Trial<'_> {
             return Err(format!("the kernel complained: {line}").into());
         }
         let complained = said.iter().any(|line| line.contains("-fs error"));
-        let Some(seen) = seen else {
+        let Some(mut seen) = seen else {
             tally.refused += 1;
             return Ok(());
         };
@@ -171,8 +195,15 @@ impl Trial<'_> {
         } else {
             tally.fine += 1;
         }
-        require(erred || !broken, || "a bad checksum was not noticed".into())?;
-        let difference = if broken {
+        require(erred || !damage.broken || !damage.is_read, || {
+            "a bad checksum was not noticed".into()
+        })?;
+        if damage.has_orphans {
+            // Those that are cut are changed now; the good image and the peer's had other times.
+            walk::forget_times(&mut seen);
+            peer.iter_mut().for_each(walk::forget_times);
+        }
+        let difference = if damage.broken && !damage.has_orphans {
             walk::difference(&seen, want, self.own, None)
         } else {
             let differs = |peer| walk::difference(&seen, peer, false, Some(want));
@@ -183,6 +214,18 @@ impl Trial<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// One damaged image.
+struct Damage<'a> {
+    number: u64,
+    image: &'a [u8],
+    /// The checksum of what was changed shows it.
+    broken: bool,
+    /// What was changed is looked at by whoever reads every file.
+    is_read: bool,
+    /// Inodes are orphans.
+    has_orphans: bool,
 }
 
 /// Ends the process, loudly, if one image takes too long.
@@ -228,9 +271,9 @@ fn make_files(dir: &Path) -> Result<(), Why> {
     }
     let indexed = dir.join("indexed");
     fs::create_dir(&indexed)?;
-    for i in 0..150 {
+    for i in 0..60 {
         meta::mknod(
-            &indexed.join(format!("{i:0>60}")),
+            &indexed.join(format!("{i:0>200}")),
             libc::S_IFIFO | 0o644,
             0,
             0,
@@ -238,10 +281,11 @@ fn make_files(dir: &Path) -> Result<(), Why> {
     }
     let sparse = File::create_new(dir.join("sparse"))?;
     let mut data = vec![0; 1024];
-    // Every second block of 4 KiB, or every eighth of 1 KiB.
+    // Every second block: more extents than one block of a tree has room for.
+    let step = 2 * volume::space(dir)?.block as u64;
     for i in 0..400_u64 {
-        rng::fill(99, i * 8192, &mut data);
-        sparse.write_all_at(&data, i * 8192)?;
+        rng::fill(99, i * step, &mut data);
+        sparse.write_all_at(&data, i * step)?;
     }
     let large = File::create_new(dir.join("large"))?;
     let mut data = vec![0; 700_000];
@@ -256,40 +300,4 @@ fn make_files(dir: &Path) -> Result<(), Why> {
     meta::set_xattr(&small, b"user.small", b"value")?;
     meta::set_xattr(&dir.join("large"), b"user.large", &[b'v'; 700])?;
     Ok(())
-}
-
-/// Writes to every file and into every directory. What fails fails: only the kernel's behaviour
-/// and what can be read afterwards count.
-fn write_all(dir: &Path, want: &Walk) {
-    for (path, node) in want {
-        let full = dir.join(path);
-        match &node.content {
-            Ok(walk::Content::Names(_)) => {
-                let _ = write_file(&full.join("new file"), true);
-                let _ = fs::create_dir(full.join("new directory"));
-                let _ = meta::mknod(&full.join("new node"), libc::S_IFIFO, 0, 0);
-            }
-            // Of many files alike some are enough.
-            Ok(walk::Content::Bytes(_)) if !is_one_of_many(path) => {
-                let _ = write_file(&full, false);
-            }
-            _ => {}
-        }
-    }
-    volume::sync();
-}
-
-fn is_one_of_many(path: &Path) -> bool {
-    path.starts_with("small") && !path.ends_with("file3") && !path.ends_with("file11")
-}
-
-fn write_file(path: &PathBuf, new: bool) -> std::io::Result<()> {
-    let file = OpenOptions::new().write(true).create_new(new).open(path)?;
-    let size = file.metadata()?.len();
-    let data = [0x77; 5000];
-    // At the start, in the middle (for the sparse file: into a hole), at the end, beyond it.
-    for at in [0, size / 2, size, size.saturating_add(20_000)] {
-        let _ = file.write_at(&data, at);
-    }
-    file.sync_all()
 }

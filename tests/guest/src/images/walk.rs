@@ -144,6 +144,15 @@ fn xattrs(path: &Path) -> io::Result<u64> {
     Ok(digest.finish())
 }
 
+/// Forgets when files were changed last.
+pub fn forget_times(walk: &mut Walk) {
+    for node in walk.values_mut() {
+        if let Ok(stat) = &mut node.stat {
+            stat.mtime = (0, 0);
+        }
+    }
+}
+
 /// True where something could not be read.
 pub fn has_error(walk: &Walk) -> bool {
     let failed = |node: &Node| node.stat.is_err() || node.content.is_err() || node.xattrs.is_err();
