@@ -30,13 +30,4 @@ round names-1k 1 -b 1024
 round names-4k 2 -b 4096 -O ^orphan_file
 round names-plain 3 -b 1024 -O ^dir_index,^metadata_csum,^filetype
 
-fresh /dev/vdb -b 1024
-up /dev/vdb
-check names-storm "$tool" storm $dir --threads 8 --seconds 15
-"$tool" manifest $dir >/tmp/left
-down names-storm /dev/vdb
-up /dev/vdb ro ext4
-"$tool" manifest $dir >/tmp/found
-same names-storm-on-disk /tmp/left /tmp/found
-umount $dir
 finish

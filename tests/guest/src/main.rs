@@ -11,6 +11,7 @@ mod crowd;
 mod cycles;
 mod foreign;
 mod full;
+mod given_up;
 mod images;
 mod kernel;
 mod manifest;
@@ -21,7 +22,9 @@ mod readback;
 mod refused;
 mod report;
 mod rng;
+mod rounds;
 mod shrink;
+mod storm;
 mod sys;
 mod trace;
 mod tree;
@@ -64,7 +67,13 @@ collide DIR                                                         use names of
 listings DIR [--prefix P] [--only NAME]                             list what changes meanwhile
 subdirectories DIR                                                  make some where many are
 names DIR --seed N --count N                                        use names, print what happens
-storm DIR --threads N --seconds N                                   use names, all at once
+storm DIR --threads N --seconds N --seed N [--cold] [--failing]     use names, all at once
+rounds DIR --rounds N --writers N --seed N                          fill it, empty it
+shut-down DIR --how N                                               and print what happens
+shut-down-now DIR --how N                                           without more ado
+shut-down-left DIR --how N                                          check what it left
+generations DIR                                                     read and set them
+label DIR [--set TEXT]                                              print it, or set it
 readback DIR                                                        read files in every way
 refused DIR [--allowed] [--prefix P] [--only NAME]                  try what is not built yet
 writeback DEV DIR --fs F --options O --mib N [--own] [--lazy] ...   measure write-back
@@ -166,11 +175,41 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
             )?;
             Ok(out.flush()?)
         }
-        "storm" => names::storm(
+        "storm" => {
+            let storm = storm::Storm {
+                threads: args.number("threads", 8)?,
+                seconds: args.number("seconds", 10)?,
+                seed: args.number("seed", 1)?,
+                cold: args.has("cold"),
+                failing: args.has("failing"),
+            };
+            storm.run(&args.path(0)?)
+        }
+        "rounds" => rounds::run(
             &args.path(0)?,
-            args.number("threads", 8)?,
-            args.number("seconds", 10)?,
+            args.number("rounds", 5)?,
+            args.number("writers", 2)?,
+            args.number("seed", 1)?,
         ),
+        "shut-down" => given_up::run(&args.path(0)?, args.number("how", 0)?),
+        "shut-down-now" => {
+            let dir = std::fs::File::open(args.path(0)?)?;
+            Ok(sys::volume::shut_down(&dir, args.number("how", 2)?)?)
+        }
+        "shut-down-left" => given_up::check(&args.path(0)?, args.number("how", 0)?),
+        "generations" => given_up::generations(&args.path(0)?),
+        "label" => {
+            let dir = std::fs::File::open(args.path(0)?)?;
+            if args.has("set") {
+                return Ok(sys::volume::set_label(
+                    &dir,
+                    args.text("set", "").as_bytes(),
+                )?);
+            }
+            let label = sys::volume::label(&dir)?;
+            println!("{}", String::from_utf8_lossy(&label));
+            Ok(())
+        }
         "readback" => {
             let (files, bytes) = readback::check(&args.path(0)?)?;
             println!(

@@ -11,23 +11,32 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{symlink, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::thread::{self, sleep};
-use std::time::{Duration, Instant};
+use std::thread::sleep;
+use std::time::Duration;
 
 /// Longer than the kernel's clock for file times needs to go on.
 const TICK: Duration = Duration::from_millis(20);
 
 /// One operation.
 #[derive(Clone, Debug)]
-enum Op {
+pub enum Op {
+    /// Makes an empty file.
     File(String),
+    /// Makes a directory.
     Dir(String),
+    /// Makes a device node.
     Node(String),
+    /// Removes a name.
     Unlink(String),
+    /// Removes a directory.
     Rmdir(String),
+    /// Gives the first one the second name, too.
     Link(String, String),
+    /// Makes a symbolic link to so many bytes.
     Symlink(String, usize),
+    /// Renames the first to the second, with these flags.
     Rename(String, String, u32),
+    /// Changes permissions.
     Mode(String, u32),
     /// Makes a file without a name and then gives it one, and if `twice` another.
     Nameless(String, bool),
@@ -36,7 +45,8 @@ enum Op {
 }
 
 impl Op {
-    fn run(&self, root: &Path) -> io::Result<()> {
+    /// Does it, with names below `root`.
+    pub fn run(&self, root: &Path) -> io::Result<()> {
         match self {
             Op::File(a) => File::create_new(root.join(a)).map(drop),
             Op::Dir(a) => fs::create_dir(root.join(a)),
@@ -87,13 +97,13 @@ fn unlink_open(name: &Path, other: &Path) -> io::Result<()> {
 }
 
 /// What of a file two filesystems must agree on, and its times, which they need not.
-struct Seen {
+pub struct Seen {
     line: String,
     times: (i64, i64, i64, i64),
 }
 
 /// Everything below `root`, by path.
-fn look(root: &Path) -> Result<BTreeMap<PathBuf, Seen>, Why> {
+pub fn look(root: &Path) -> Result<BTreeMap<PathBuf, Seen>, Why> {
     let mut all = BTreeMap::new();
     let mut todo = vec![PathBuf::new()];
     while let Some(path) = todo.pop() {
@@ -349,15 +359,17 @@ fn modes() -> Vec<Op> {
     ops
 }
 
-/// Random operations on few names, so that many of them meet.
-fn random(rng: &mut Rng) -> Op {
+/// One of few names, so that many operations meet.
+pub fn random_name(rng: &mut Rng) -> String {
     const DIRS: [&str; 6] = ["", "d0/", "d1/", "d2/", "d0/d1/", "d2/d0/"];
-    let name = |rng: &mut Rng| {
-        let dir = rng.pick(&DIRS);
-        let kind = rng.pick(&["d", "n", "n"]);
-        format!("{dir}{kind}{}", rng.below(if kind == "d" { 3 } else { 10 }))
-    };
-    let (a, b) = (name(rng), name(rng));
+    let dir = rng.pick(&DIRS);
+    let kind = rng.pick(&["d", "n", "n"]);
+    format!("{dir}{kind}{}", rng.below(if kind == "d" { 3 } else { 10 }))
+}
+
+/// A random operation on such names.
+pub fn random(rng: &mut Rng) -> Op {
+    let (a, b) = (random_name(rng), random_name(rng));
     match rng.below(20) {
         0..=2 => Op::File(a),
         3..=4 => Op::Dir(a),
@@ -392,36 +404,4 @@ pub fn write(root: &Path, seed: u64, count: usize, out: &mut impl Write) -> Resu
         }
     }
     dump(&root, out)
-}
-
-/// Several threads do random operations in the same directories for a while. What each answers is
-/// chance; that all of them come back, and that the volume is consistent, is what is tested.
-pub fn storm(root: &Path, threads: u64, seconds: u64) -> Result<(), Why> {
-    let root = root.join("storm");
-    fs::create_dir(&root)?;
-    let end = Instant::now() + Duration::from_secs(seconds);
-    let counts: Vec<_> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|seed| {
-                let root = &root;
-                scope.spawn(move || {
-                    let mut rng = Rng::new(seed);
-                    let (mut all, mut done) = (0_u64, 0_u64);
-                    while Instant::now() < end {
-                        all += 1;
-                        done += u64::from(random(&mut rng).run(root).is_ok());
-                    }
-                    (all, done)
-                })
-            })
-            .collect();
-        workers.into_iter().filter_map(|w| w.join().ok()).collect()
-    });
-    let all: u64 = counts.iter().map(|c| c.0).sum();
-    let done: u64 = counts.iter().map(|c| c.1).sum();
-    println!("# {all} operations, {done} of them done");
-    if counts.len() as u64 != threads || done == 0 {
-        return Err("a thread did not end well".into());
-    }
-    look(&root).map(drop)
 }

@@ -108,6 +108,59 @@ pub fn thaw(file: &File) -> io::Result<()> {
     answer(unsafe { libc::ioctl(file.as_raw_fd(), FITHAW, 0) }.into()).map(drop)
 }
 
+/// `FS_IOC_SHUTDOWN` of the volume that `file` is on, in the way `how`.
+pub fn shut_down(file: &File, how: u32) -> io::Result<()> {
+    /// `_IOR('X', 125, __u32)`.
+    const FS_IOC_SHUTDOWN: libc::Ioctl = 0x8004_587d_u32 as libc::Ioctl;
+    // SAFETY: The kernel reads four bytes through the pointer, which lives over the call.
+    answer(unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_SHUTDOWN, &how) }.into()).map(drop)
+}
+
+/// Bytes that the calls about labels pass.
+const LABEL: usize = 256;
+
+/// `FS_IOC_GETFSLABEL`: the label, without the zeros behind it.
+pub fn label(file: &File) -> io::Result<Vec<u8>> {
+    /// `_IOR(0x94, 49, char[256])`.
+    const FS_IOC_GETFSLABEL: libc::Ioctl = 0x8100_9431_u32 as libc::Ioctl;
+    let mut text = [0_u8; LABEL];
+    let to = text.as_mut_ptr();
+    // SAFETY: The kernel writes as many bytes at most, and the buffer lives over the call.
+    answer(unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_GETFSLABEL, to) }.into())?;
+    Ok(text.into_iter().take_while(|&b| b != 0).collect())
+}
+
+/// `FS_IOC_SETFSLABEL`.
+pub fn set_label(file: &File, label: &[u8]) -> io::Result<()> {
+    /// `_IOW(0x94, 50, char[256])`.
+    const FS_IOC_SETFSLABEL: libc::Ioctl = 0x4100_9432_u32 as libc::Ioctl;
+    let mut text = [0_u8; LABEL];
+    text[..label.len()].copy_from_slice(label);
+    let from = text.as_ptr();
+    // SAFETY: The kernel reads as many bytes, and the buffer lives over the call.
+    answer(unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_SETFSLABEL, from) }.into()).map(drop)
+}
+
+/// `FS_IOC_GETVERSION`: the generation of the inode of `file`.
+pub fn generation(file: &File) -> io::Result<u32> {
+    /// `_IOR('v', 1, long)`.
+    const FS_IOC_GETVERSION: libc::Ioctl = 0x8008_7601_u32 as libc::Ioctl;
+    let mut generation = 0_u32;
+    let to = &raw mut generation;
+    // SAFETY: The kernel writes an int through the pointer, which lives over the call.
+    answer(unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_GETVERSION, to) }.into())?;
+    Ok(generation)
+}
+
+/// `FS_IOC_SETVERSION`.
+pub fn set_generation(file: &File, generation: u32) -> io::Result<()> {
+    /// `_IOW('v', 2, long)`.
+    const FS_IOC_SETVERSION: libc::Ioctl = 0x4008_7602_u32 as libc::Ioctl;
+    let from = &raw const generation;
+    // SAFETY: The kernel reads an int through the pointer, which lives over the call.
+    answer(unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_SETVERSION, from) }.into()).map(drop)
+}
+
 /// `BLKFLSBUF`: writes the device's own cached pages out and forgets them.
 pub fn forget_buffers(dev: &File) -> io::Result<()> {
     /// `_IO(0x12, 97)`.
