@@ -67,6 +67,6 @@ umount $dir
 same generation "$scratch/want" "$scratch/is"
 fresh $dev -O ^metadata_csum
 up $dev
-check generation-set grep -q done <("$tool" generations $dir)
+check generation-set grep -q 'set: done' <("$tool" generations $dir)
 down generation $dev
 finish
