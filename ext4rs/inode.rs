@@ -98,6 +98,9 @@ pub(crate) struct InodeInfo {
     pub(crate) block_group: Atomic<u32>,
     /// Whether the inode is to be deleted or truncated.
     pub(crate) orphan: OrphanState,
+    /// The target of the symbolic link is in the inode. Set once, when the inode is read or made: the
+    /// number of its blocks, which tells it, and that of attributes change one after the other.
+    pub(crate) fast_link: AtomicFlag,
     /// The file was emptied: what is written to it next is to be on disk soon after it is closed.
     pub(crate) flush_on_close: AtomicFlag,
 }
@@ -125,6 +128,7 @@ impl InodeInfo {
             datasync_tid: Atomic::new(0),
             block_group: Atomic::new(0),
             orphan: OrphanState::new(),
+            fast_link: AtomicFlag::new(false),
             flush_on_close: AtomicFlag::new(false),
         }? Error)
     }
@@ -372,7 +376,8 @@ fn set_ops(inode: &NewINode<Ext4>) -> Result {
         ));
     }
     let kind = inode.mode() & MODE_TYPE;
-    let fast_link = kind == MODE_LINK && is_fast_symlink(inode);
+    let fast_link = kind == MODE_LINK && looks_like_fast_symlink(inode);
+    inode.data().fast_link.store(fast_link, Relaxed);
     let mapped = matches!(kind, MODE_REG | MODE_DIR | MODE_LINK) && !fast_link;
     if mapped {
         if flags & FL_EXTENTS == 0 {
@@ -550,6 +555,11 @@ pub(crate) fn has_extents(inode: &Inode) -> bool {
 
 /// Whether a symlink's target is in the inode.
 pub(crate) fn is_fast_symlink(inode: &Inode) -> bool {
+    inode.data().fast_link.load(Relaxed)
+}
+
+/// Whether the fields of an inode that is being read say that it is a fast symlink.
+fn looks_like_fast_symlink(inode: &Inode) -> bool {
     let geo = &inode.super_block().data().geo;
     let ea_inode = inode
         .super_block()

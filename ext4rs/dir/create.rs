@@ -243,6 +243,7 @@ fn enter_directory(
 fn set_target(handle: &Handle<'_>, inode: &Inode, target: &[u8]) -> Result {
     let size = u64::try_from(target.len())?;
     if target.len() < I_BLOCK_SIZE {
+        inode.data().fast_link.store(true, Relaxed);
         let mut raw = inode.data().raw.lock();
         raw.flags &= !FL_EXTENTS;
         raw.i_block = [0; I_BLOCK_SIZE];
