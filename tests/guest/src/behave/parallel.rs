@@ -5,7 +5,7 @@
 use super::{bytes, create, expect, to_disk, Test};
 use crate::manifest::read_full;
 use crate::rng::Rng;
-use crate::sys::{dir as directory, map::Map};
+use crate::sys::{dir as directory, map::Map, xattr};
 use crate::why::{equal, require, Why};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -22,6 +22,7 @@ pub const TESTS: &[Test] = &[
     ("parallel-grow-and-write", grow_and_write),
     ("parallel-create-in-one-directory", create_in_one_directory),
     ("parallel-same-name", same_name),
+    ("parallel-link-beside-attributes", link_beside_attributes),
 ];
 
 /// Runs `work(0)` to `work(count - 1)` at once and gives the first failure.
@@ -247,4 +248,32 @@ fn same_name(dir: &Path) -> Result<(), Why> {
         Ok(())
     })?;
     equal("files made", won.into_inner(), 100)
+}
+
+/// A symbolic link is read while it gets a block of attributes, and another one, and loses it.
+fn link_beside_attributes(dir: &Path) -> Result<(), Why> {
+    let link = dir.join("link");
+    std::os::unix::fs::symlink("target", &link)?;
+    let running = AtomicBool::new(true);
+    at_once(2, |i| {
+        if i == 1 {
+            while running.load(Ordering::Relaxed) {
+                equal("target", fs::read_link(&link)?, "target".into())?;
+            }
+            return Ok(());
+        }
+        let change = || -> Result<(), Why> {
+            for round in 0..400_u64 {
+                // Longer than the space in the inode.
+                xattr::set(&link, b"trusted.long", &bytes(round, 0, 500), 0)?;
+                if round % 3 == 0 {
+                    xattr::remove(&link, b"trusted.long")?;
+                }
+            }
+            Ok(())
+        };
+        let changed = change();
+        running.store(false, Ordering::Relaxed);
+        changed
+    })
 }
