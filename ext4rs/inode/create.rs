@@ -23,6 +23,10 @@ pub(crate) const CREDITS_CREATE: u32 = alloc::CREDITS_NEW_INODE + super::CREDITS
 /// [`alloc::undo_inode`] in the same handle.
 ///
 /// `rdev` is the device number in the kernel's encoding, for device files.
+///
+/// # Errors
+///
+/// `EPERM` if the directory was removed; otherwise as [`alloc::new_inode`]. Nothing is changed then.
 pub(crate) fn create(
     handle: &Handle<'_>,
     idmap: &IdMap,
@@ -31,6 +35,9 @@ pub(crate) fn create(
     rdev: u32,
 ) -> Result<NewINode<Ext4>> {
     let sb = dir.super_block();
+    if dir.nlink() == 0 {
+        return Err(EPERM);
+    }
     let fresh = sb.new_inode()?;
     fresh.init_owner(idmap, dir, mode);
     let new = alloc::new_inode(handle, dir, mode)?;
