@@ -8,10 +8,11 @@ use crate::tree::plan::NAME_MAX;
 use crate::why::{equal, require, Why, Within};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 pub const TESTS: &[Test] = &[
     ("names-linear-directory-grows", linear_directory_grows),
@@ -21,6 +22,7 @@ pub const TESTS: &[Test] = &[
     ("names-special-files", special_files),
     ("names-listed-while-made", listed_while_made),
     ("names-deep", deep),
+    ("names-in-a-removed-directory", in_a_removed_directory),
 ];
 
 /// Names of 60 bytes in a directory that starts with one block: it grows block by block.
@@ -205,4 +207,31 @@ fn deep(dir: &Path) -> Result<(), Why> {
         fs::metadata(&path)?.ino(),
         fs::metadata(dir)?.ino(),
     )
+}
+
+/// In a directory that was removed nothing is made, not even a file without a name.
+fn in_a_removed_directory(dir: &Path) -> Result<(), Why> {
+    let gone = dir.join("gone");
+    fs::create_dir(&gone)?;
+    let open = File::open(&gone)?;
+    fs::remove_dir(&gone)?;
+    let still = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
+    let nameless = OpenOptions::new()
+        .write(true)
+        .custom_flags(libc::O_TMPFILE)
+        .open(&still);
+    let answers = [
+        nameless.map(drop),
+        File::create_new(still.join("file")).map(drop),
+        fs::create_dir(still.join("directory")),
+        fs::hard_link(dir.join("names"), still.join("link")),
+    ];
+    let answers = answers.map(|answer| answer.err().map(|e| errno(&e)));
+    equal(
+        "answers",
+        answers,
+        [libc::EPERM, libc::ENOENT, libc::ENOENT, libc::ENOENT].map(Some),
+    )?;
+    let listed = directory::read_all(&open, 4096).err().map(|e| errno(&e));
+    equal("listing", listed, Some(libc::ENOENT))
 }
