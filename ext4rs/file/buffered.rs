@@ -157,6 +157,9 @@ pub(super) fn write(call: &mut Kiocb<'_, Ext4>, from: &mut IoVec<'_>) -> Result<
     let written = {
         let _lock = inode.lock();
         inode.super_block().data().check_running()?;
+        if inode.is_immutable() {
+            return Err(EPERM);
+        }
         if call.write_checks(from)? == 0 {
             return Ok(0);
         }

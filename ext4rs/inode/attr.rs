@@ -14,7 +14,10 @@ use crate::{
 use ext4rs_layout::inode::{
     mask_flags, FL_APPEND, FL_COMPR, FL_IMMUTABLE, FL_NODUMP, FL_USER_MODIFIABLE, FL_USER_VISIBLE,
 };
-use ext4rs_vfs::fs::{Attr, Dentry, FileAttr, IdMap, KStat, StatAttributes, Timespec};
+use ext4rs_vfs::{
+    fs::{Attr, Dentry, FileAttr, IdMap, KStat, StatAttributes, Timespec},
+    mapping::MAX_OFFSET,
+};
 use kernel::prelude::*;
 
 /// Flags of `chattr` that this filesystem can turn on and off.
@@ -54,11 +57,15 @@ pub(crate) fn get(inode: &Inode, stat: &mut KStat) {
 ///
 /// # Errors
 ///
-/// As `setattr_prepare`; `EOPNOTSUPP` for changing the size of a file whose data is journalled. If the
+/// As `setattr_prepare`; `EPERM` for an immutable file; `EOPNOTSUPP` for changing the size of a file whose data is journalled. If the
 /// ACL cannot be stored the rest has changed.
 pub(crate) fn set(inode: &Inode, idmap: &IdMap, dentry: &Dentry<Ext4>, attr: &mut Attr) -> Result {
     let sb = inode.super_block();
     sb.data().check_running()?;
+    // The VFS looks for whoever opens the file now, not for who has it open.
+    if inode.is_immutable() {
+        return Err(EPERM);
+    }
     attr.prepare(idmap, dentry)?;
     match attr.size().filter(|_| inode.is_reg()) {
         Some(size) => set_size(inode, idmap, attr, size)?,
@@ -143,6 +150,11 @@ pub(crate) fn set_flags(inode: &Inode, attr: FileAttr) -> Result {
     let new = (old & !FL_USER_MODIFIABLE) | wanted;
     if (old ^ new) & !SETTABLE != 0 {
         return Err(EOPNOTSUPP);
+    }
+    if inode.is_reg() && !inode.is_immutable() && new & FL_IMMUTABLE != 0 {
+        // No page stays writable in anybody's memory.
+        inode.wait_direct_io();
+        inode.mapping().write_and_wait_range(0, MAX_OFFSET)?;
     }
     let sb = inode.super_block();
     let handle = journal::start(sb, super::CREDITS_DIRTY, Kind::Inode)?;

@@ -32,6 +32,9 @@ impl<T: AddressSpaceOps> VmTable<T> {
             let file = bindings::vm_fault_file(vmf);
             (file, INode::<T>::from_raw((*file).f_inode))
         };
+        if inode.is_immutable() {
+            return bindings::vm_fault_reason_VM_FAULT_SIGBUS;
+        }
         let sb = inode.super_block().as_ptr();
         // SAFETY: The superblock is live. A freeze waits until `sb_end_pagefault`.
         unsafe { bindings::sb_start_pagefault(sb) };
