@@ -4,6 +4,7 @@
 
 use super::{create, Test};
 use crate::sys::errno;
+use crate::sys::map::Map;
 use crate::sys::meta::{self, Time};
 use crate::sys::process::{become_user, in_child, umask, End};
 use crate::why::{equal, require, Why, Within};
@@ -31,7 +32,14 @@ pub const TESTS: &[Test] = &[
     ("attributes-access-time", access_time),
     ("attributes-times-out-of-range", times_out_of_range),
     ("attributes-large-owners", large_owners),
+    ("attributes-immutable-while-open", immutable_while_open),
+    ("attributes-append-only", append_only),
 ];
+
+/// `FS_IMMUTABLE_FL`
+const IMMUTABLE: u32 = 0x10;
+/// `FS_APPEND_FL`
+const APPEND: u32 = 0x20;
 
 /// The user that tests become where root may too much.
 const USER: u32 = 1000;
@@ -352,4 +360,76 @@ fn large_owners(dir: &Path) -> Result<(), Why> {
         equal("owner", (found.uid(), found.gid()), (owner, owner ^ 2))?;
     }
     Ok(())
+}
+
+/// Who has a file open for writing when it becomes immutable cannot change it any more: neither by
+/// a call nor by a store.
+fn immutable_while_open(dir: &Path) -> Result<(), Why> {
+    let path = dir.join("f");
+    let file = create(&path)?;
+    file.write_all_at(&[1; 8192], 0)?;
+    // Two pages, of which the first is writable in memory already.
+    let map = Map::new(&file, 0, 8192, true)?;
+    map.store(100, &[2]);
+    let store = |at: usize| {
+        in_child(|| {
+            map.store(at, &[3]);
+            Ok(())
+        })
+    };
+    let immutable = || -> Result<(), Why> {
+        let before = stamps(&file.metadata()?);
+        refused("write", file.write_all_at(b"x", 0), libc::EPERM)?;
+        refused("append", file.write_all_at(b"x", 8192), libc::EPERM)?;
+        for size in [0, 100, 8192, 9000] {
+            refused("ftruncate", file.set_len(size), libc::EPERM)?;
+        }
+        refused("chmod", mode_of(&file, 0o600), libc::EPERM)?;
+        for at in [100, 5000] {
+            equal("a store", store(at)?, End::Signal(libc::SIGBUS))?;
+        }
+        equal("times", stamps(&file.metadata()?), before)
+    };
+    meta::set_flags(&file, meta::flags(&file)? | IMMUTABLE)?;
+    let done = immutable();
+    meta::set_flags(&file, meta::flags(&file)? & !IMMUTABLE)?;
+    done?;
+    let mut found = [0; 8192];
+    file.read_exact_at(&mut found, 0)?;
+    equal(
+        "what was stored",
+        found.iter().filter(|&&b| b != 1).count(),
+        1,
+    )?;
+    equal("a store after", store(100)?, End::Answer(Ok(())))?;
+    file.write_all_at(b"x", 0)?;
+    file.read_exact_at(&mut found, 0)?;
+    equal("the byte", found[100], 3)
+}
+
+fn append_only(dir: &Path) -> Result<(), Why> {
+    let path = dir.join("f");
+    let file = create(&path)?;
+    file.write_all_at(&[1; 100], 0)?;
+    let past = Time {
+        seconds: 1,
+        nanos: 1,
+    };
+    let append = || -> Result<(), Why> {
+        refused("ftruncate", file.set_len(10), libc::EPERM)?;
+        refused("chmod", mode_of(&file, 0o600), libc::EPERM)?;
+        refused("utimes", meta::set_times(&path, past, past), libc::EPERM)?;
+        let open = |append| OpenOptions::new().write(true).append(append).open(&path);
+        refused("open", open(false), libc::EPERM)?;
+        open(true)?.write_all_at(b"more", 0)?;
+        equal("size", file.metadata()?.len(), 104)
+    };
+    meta::set_flags(&file, meta::flags(&file)? | APPEND)?;
+    let done = append();
+    meta::set_flags(&file, meta::flags(&file)? & !APPEND)?;
+    done
+}
+
+fn mode_of(file: &File, mode: u32) -> std::io::Result<()> {
+    file.set_permissions(Permissions::from_mode(mode))
 }
