@@ -8,7 +8,12 @@ use super::{
     groups::{self, Fault, Which},
     space,
 };
-use crate::{inode::Inode, journal::Handle, report, volume::Sb};
+use crate::{
+    inode::Inode,
+    journal::{self, Handle},
+    report,
+    volume::Sb,
+};
 use ext4rs_layout::{bitmap, Error as LayoutError};
 use kernel::{prelude::*, sync::atomic::ordering::Relaxed};
 
@@ -79,6 +84,8 @@ fn free_in_group(handle: &Handle<'_>, sb: &Sb, number: u32, span: Span) -> Resul
                 let in_use = map.read(|bytes| bitmap::all_set(bytes, span.start, span.end()));
                 if in_use && !groups::blocks_uninit(vol, &desc) {
                     blocks::write(handle, sb, number, &desc, map, span, false)?;
+                    // Or what earlier transactions freed would be held with this one.
+                    state.held.release(|tid| journal::is_committed(vol, tid));
                     state.held.add(tid, span);
                     None
                 } else {
