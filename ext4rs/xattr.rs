@@ -43,6 +43,7 @@ use ext4rs_layout::xattr::{
 use ext4rs_vfs::{
     cred::is_admin,
     fs::{XattrNames, XattrSpace},
+    memalloc::with_nofs,
 };
 use kernel::prelude::*;
 
@@ -72,8 +73,7 @@ pub(crate) fn get(inode: &Inode, index: u8, name: &[u8]) -> Result<Option<KVec<u
     let mut found = None;
     // Let go when the lock is: with the last reference an inode may have to be deleted.
     let mut holder = None;
-    {
-        let _lock = inode.data().xattrs.read();
+    look(inode, || {
         visit(inode, &mut |attrs| {
             let Some(attr) = attrs.find(index, name) else {
                 return Ok(true);
@@ -91,8 +91,8 @@ pub(crate) fn get(inode: &Inode, index: u8, name: &[u8]) -> Result<Option<KVec<u
                 }
             });
             Ok(false)
-        })?;
-    }
+        })
+    })?;
     drop(holder);
     Ok(found)
 }
@@ -104,8 +104,7 @@ pub(crate) fn get(inode: &Inode, index: u8, name: &[u8]) -> Result<Option<KVec<u
 /// `ERANGE` if there is no room for a name, or as [`get`].
 pub(crate) fn list(inode: &Inode, names: &mut XattrNames<'_>) -> Result {
     let acl = inode.super_block().data().options.lock().acl;
-    let _lock = inode.data().xattrs.read();
-    visit(inode, &mut |attrs| {
+    let mut add = |attrs: &Attrs<'_>| {
         for attr in attrs.iter() {
             let visible = match attr.index {
                 INDEX_USER | INDEX_SECURITY => true,
@@ -118,6 +117,16 @@ pub(crate) fn list(inode: &Inode, names: &mut XattrNames<'_>) -> Result {
             }
         }
         Ok(true)
+    };
+    look(inode, || visit(inode, &mut add))
+}
+
+/// Runs `f` with the attribute lock held for reading, outside of any handle. Who has a handle open
+/// may wait for the lock, so that no memory is made free by deleting an inode, which takes one.
+fn look<R>(inode: &Inode, f: impl FnOnce() -> R) -> R {
+    with_nofs(|| {
+        let _lock = inode.data().xattrs.read();
+        f()
     })
 }
 
