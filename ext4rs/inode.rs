@@ -162,18 +162,7 @@ pub(crate) fn iget(sb: &Sb, ino: u32) -> Result<ARef<Inode>> {
             fmt!("bad inode number"),
         ));
     }
-    match sb.iget(ino.into())? {
-        Iget::Cached(inode) if inode.is_bad() => Err(EIO),
-        Iget::Cached(inode) => check_use(inode, false),
-        Iget::New(new) => {
-            read(&new, ino)?;
-            if new.nlink() == 0 {
-                return Err(ESTALE);
-            }
-            set_ops(&new)?;
-            check_use(new.publish(), false)
-        }
-    }
+    check_use(get(sb, ino)?, false)
 }
 
 /// The inode that holds the value of an extended attribute.
@@ -182,16 +171,37 @@ pub(crate) fn iget(sb: &Sb, ino: u32) -> Result<ARef<Inode>> {
 ///
 /// As [`iget`].
 pub(crate) fn iget_value(sb: &Sb, ino: u32) -> Result<ARef<Inode>> {
+    check_use(get(sb, ino)?, true)
+}
+
+/// The inode of a file handle, whose number can be any.
+///
+/// # Errors
+///
+/// `ESTALE` if there is no such inode, or it is none that has a name. Otherwise as [`iget`].
+pub(crate) fn iget_of_handle(sb: &Sb, ino: u32) -> Result<ARef<Inode>> {
+    if !sb.data().disk.valid_inum(ino) {
+        return Err(ESTALE);
+    }
+    let inode = get(sb, ino)?;
+    if flags(&inode) & FL_EA_INODE != 0 {
+        return Err(ESTALE);
+    }
+    Ok(inode)
+}
+
+/// An inode that is in use, from memory or the disk.
+fn get(sb: &Sb, ino: u32) -> Result<ARef<Inode>> {
     match sb.iget(ino.into())? {
         Iget::Cached(inode) if inode.is_bad() => Err(EIO),
-        Iget::Cached(inode) => check_use(inode, true),
+        Iget::Cached(inode) => Ok(inode),
         Iget::New(new) => {
             read(&new, ino)?;
             if new.nlink() == 0 {
                 return Err(ESTALE);
             }
             set_ops(&new)?;
-            check_use(new.publish(), true)
+            Ok(new.publish())
         }
     }
 }

@@ -8,6 +8,7 @@
 
 mod alloc;
 mod dir;
+mod export;
 mod file;
 mod inode;
 mod journal;

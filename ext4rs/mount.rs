@@ -100,6 +100,7 @@ impl FileSystem for Ext4 {
         if options.acl {
             sb.enable_acl();
         }
+        sb.enable_export();
         Volume::new(sb, disk, geo, bh, options)
     }
 

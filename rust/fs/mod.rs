@@ -14,6 +14,7 @@ pub mod acl;
 pub mod attr;
 pub mod dentry;
 pub mod dir;
+pub mod export;
 pub mod file;
 pub mod inode;
 pub mod ioctl;
@@ -26,6 +27,7 @@ pub use self::acl::{Inherited, PosixAcl};
 pub use self::attr::{Attr, FileAttr, IdMap, KStat, StatAttributes};
 pub use self::dentry::Dentry;
 pub use self::dir::{is_killed, DirEmitter, DirectoryOps, EntryType, Name, RenameFlags};
+pub use self::export::ExportOps;
 pub use self::file::{File, FileOps, IoVec, Kiocb};
 pub use self::inode::{
     now_seconds, random_u32, AttributeFlags, FreshINode, INode, Iget, NewINode, Timespec,
