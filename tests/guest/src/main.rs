@@ -12,6 +12,7 @@ mod cycles;
 mod foreign;
 mod full;
 mod given_up;
+mod handles;
 mod images;
 mod kernel;
 mod manifest;
@@ -74,6 +75,9 @@ shut-down-now DIR --how N                                           without more
 shut-down-left DIR --how N                                          check what it left
 generations DIR                                                     read and set them
 label DIR [--set TEXT]                                              print it, or set it
+handles DIR [--prefix P] [--only NAME]                              find files by their handles
+handle-list DIR                                                     print the handles of all
+handle-find DIR LIST                                                find them by those
 readback DIR                                                        read files in every way
 refused DIR [--allowed] [--prefix P] [--only NAME]                  try what is not built yet
 writeback DEV DIR --fs F --options O --mib N [--own] [--lazy] ...   measure write-back
@@ -228,6 +232,13 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
             shrink::run(&args.path(0)?, &mut report);
             report.finish()
         }
+        "handles" => {
+            let mut report = report(args);
+            handles::run(&args.path(0)?, &mut report);
+            report.finish()
+        }
+        "handle-list" => handles::print(&args.path(0)?),
+        "handle-find" => handles::find(&args.path(0)?, &args.path(1)?),
         "hold" => shrink::hold(
             &args.path(0)?,
             args.number("count", 10)?,

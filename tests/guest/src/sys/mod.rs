@@ -7,6 +7,7 @@
 pub mod dir;
 pub mod dm;
 pub mod extent;
+pub mod handle;
 pub mod map;
 pub mod meta;
 pub mod process;
