@@ -131,7 +131,8 @@ pub(crate) fn flags(inode: &Inode) -> FileAttr {
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for a flag that is not ext4's or not built.
+/// `EOPNOTSUPP` for a flag that is not ext4's or not built; `EPERM` for a file that is immutable and
+/// stays so.
 pub(crate) fn set_flags(inode: &Inode, attr: FileAttr) -> Result {
     if attr.flags & !FL_USER_VISIBLE != 0 {
         return Err(EOPNOTSUPP);
@@ -144,6 +145,10 @@ pub(crate) fn set_flags(inode: &Inode, attr: FileAttr) -> Result {
         let raw = inode.data().raw.lock();
         (raw.flags, raw.projid)
     };
+    // All that can be done to an immutable file is to make it another one.
+    if old & wanted & FL_IMMUTABLE != 0 && old != wanted {
+        return Err(EPERM);
+    }
     if project != attr.project {
         return Err(EOPNOTSUPP);
     }
