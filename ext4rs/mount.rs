@@ -138,6 +138,7 @@ impl FileSystem for Ext4 {
         {
             let mut options = vol.options.lock();
             *options = ctx.for_remount(&options);
+            sb.set_acl(options.acl);
         }
         journal::apply_options(sb);
         if read_only != was_read_only {

@@ -78,6 +78,18 @@ impl<T: FileSystem> SuperBlock<T> {
         unsafe { bindings::sb_set_rdonly(self.as_ptr()) };
     }
 
+    /// Says whether the volume obeys POSIX ACLs. For [`FileSystem::reconfigure`].
+    pub fn set_acl(&self, obeyed: bool) {
+        // SAFETY: The superblock is live. Whoever changes its flags holds `s_umount`, as the caller
+        // does, but for the one bit of `set_read_only`.
+        unsafe {
+            let flags = &raw mut (*self.as_ptr()).s_flags;
+            let rest = flags.read_volatile() & !bindings::SB_POSIXACL;
+            let acl = if obeyed { bindings::SB_POSIXACL } else { 0 };
+            flags.write_volatile(rest | acl);
+        }
+    }
+
     /// Whether access times are kept lazily.
     pub fn is_lazytime(&self) -> bool {
         // SAFETY: The superblock is live.
