@@ -156,6 +156,23 @@ inherit() {
 	down "$name" $dev
 }
 
+# obeyed NAME: a remount says whether ACLs count.
+obeyed() {
+	local name=$1
+	fresh $dev -b $size
+	up $dev
+	touch $dir/f
+	chmod 600 $dir/f
+	setfacl -m u:1000:r $dir/f
+	reader() { setpriv --reuid 1000 --regid 1000 --clear-groups cat $dir/f 2>&1; }
+	expect "$name-at-first" "$(reader)" ""
+	mount -o remount,noacl $dir
+	expect "$name-not" "$(reader | grep -c 'Permission denied')" 1
+	mount -o remount,acl $dir
+	expect "$name-again" "$(reader)" ""
+	down "$name" $dev
+}
+
 # victim MKE2FS-OPTION...: a volume with a file whose attributes are in a block.
 victim() {
 	fresh $dev -b $size "$@"
@@ -224,6 +241,8 @@ outside() {
 size=4096
 both xattrs-4k 11 -b 4096
 inherit acls-4k
+# ext4 has lost the option.
+is_ext4rs && obeyed acls-remounted
 sharing sharing-4k
 outside outside-4k
 size=1024

@@ -38,6 +38,8 @@ pub const TESTS: &[Test] = &[
 
 /// `FS_IMMUTABLE_FL`
 const IMMUTABLE: u32 = 0x10;
+/// `FS_NODUMP_FL`
+const NODUMP: u32 = 0x40;
 /// `FS_APPEND_FL`
 const APPEND: u32 = 0x20;
 
@@ -385,6 +387,9 @@ fn immutable_while_open(dir: &Path) -> Result<(), Why> {
             refused("ftruncate", file.set_len(size), libc::EPERM)?;
         }
         refused("chmod", mode_of(&file, 0o600), libc::EPERM)?;
+        let flags = meta::flags(&file)?;
+        let more = meta::set_flags(&file, flags | NODUMP);
+        refused("another attribute", more, libc::EPERM)?;
         for at in [100, 5000] {
             equal("a store", store(at)?, End::Signal(libc::SIGBUS))?;
         }
