@@ -12,7 +12,8 @@ use crate::{
     volume::Ext4,
 };
 use ext4rs_layout::inode::{
-    mask_flags, FL_APPEND, FL_COMPR, FL_IMMUTABLE, FL_NODUMP, FL_USER_MODIFIABLE, FL_USER_VISIBLE,
+    mask_flags, FL_APPEND, FL_COMPR, FL_ENCRYPT, FL_IMMUTABLE, FL_NODUMP, FL_USER_MODIFIABLE,
+    FL_USER_VISIBLE,
 };
 use ext4rs_vfs::{
     fs::{Attr, Dentry, FileAttr, IdMap, KStat, StatAttributes, Timespec},
@@ -45,6 +46,7 @@ pub(crate) fn get(inode: &Inode, stat: &mut KStat) {
     stat.set_attributes(StatAttributes {
         append: flags & FL_APPEND != 0,
         compressed: flags & FL_COMPR != 0,
+        encrypted: flags & FL_ENCRYPT != 0,
         immutable: flags & FL_IMMUTABLE != 0,
         nodump: flags & FL_NODUMP != 0,
     });

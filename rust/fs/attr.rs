@@ -81,6 +81,8 @@ pub struct StatAttributes {
     pub append: bool,
     /// `STATX_ATTR_COMPRESSED`
     pub compressed: bool,
+    /// `STATX_ATTR_ENCRYPTED`
+    pub encrypted: bool,
     /// `STATX_ATTR_IMMUTABLE`
     pub immutable: bool,
     /// `STATX_ATTR_NODUMP`
@@ -97,13 +99,14 @@ impl KStat {
         st.result_mask |= bindings::STATX_BTIME;
     }
 
-    /// Sets the attribute bits; all four are known.
+    /// Sets the attribute bits; all of these are known.
     pub fn set_attributes(&mut self, a: StatAttributes) {
         // SAFETY: As above.
         let st = unsafe { self.0.as_mut() };
         for (on, bit) in [
             (a.append, bindings::STATX_ATTR_APPEND),
             (a.compressed, bindings::STATX_ATTR_COMPRESSED),
+            (a.encrypted, bindings::STATX_ATTR_ENCRYPTED),
             (a.immutable, bindings::STATX_ATTR_IMMUTABLE),
             (a.nodump, bindings::STATX_ATTR_NODUMP),
         ] {
