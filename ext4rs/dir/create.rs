@@ -165,14 +165,18 @@ pub(super) fn whiteout(
 
 /// Makes a regular file that no directory names: an orphan, until it gets a name or is closed.
 pub(super) fn nameless(idmap: &IdMap, dir: &Inode, mode: u16) -> Result<NewINode<Ext4>> {
-    let sb = dir.super_block();
     let inherited = dir.inherited_mode(mode)?;
+    with_space(dir.super_block(), || nameless_as(idmap, dir, &inherited))
+}
+
+fn nameless_as(idmap: &IdMap, dir: &Inode, inherited: &Inherited) -> Result<NewINode<Ext4>> {
+    let sb = dir.super_block();
     let credits = CREDITS_CREATE
         .saturating_add(xattr::credits_new(sb))
         .saturating_add(orphan::CREDITS);
     let handle = journal::start(sb, credits, journal::Kind::Dir)?;
     let inode = inode::create(&handle, idmap, dir, inherited.mode, 0)?;
-    let orphaned = xattr::init(&handle, &inode, dir, None, &inherited).and_then(|()| {
+    let orphaned = xattr::init(&handle, &inode, dir, None, inherited).and_then(|()| {
         inode.set_nlink(0);
         orphan::add(&handle, &inode)?;
         inode::mark_dirty(&handle, &inode)
