@@ -34,6 +34,7 @@ pub const TESTS: &[Test] = &[
     ("attributes-large-owners", large_owners),
     ("attributes-immutable-while-open", immutable_while_open),
     ("attributes-append-only", append_only),
+    ("attributes-known-to-statx", known_to_statx),
 ];
 
 /// `FS_IMMUTABLE_FL`
@@ -433,6 +434,21 @@ fn append_only(dir: &Path) -> Result<(), Why> {
     let done = append();
     meta::set_flags(&file, meta::flags(&file)? & !APPEND)?;
     done
+}
+
+fn known_to_statx(dir: &Path) -> Result<(), Why> {
+    let path = dir.join("f");
+    let file = create(&path)?;
+    let all = libc::STATX_ATTR_APPEND
+        | libc::STATX_ATTR_COMPRESSED
+        | libc::STATX_ATTR_ENCRYPTED
+        | libc::STATX_ATTR_IMMUTABLE
+        | libc::STATX_ATTR_NODUMP;
+    let all = all as u64;
+    equal("known", meta::statx(&path)?.known & all, all)?;
+    meta::set_flags(&file, meta::flags(&file)? | NODUMP)?;
+    let set = meta::statx(&path)?.attributes & all;
+    equal("set", set, libc::STATX_ATTR_NODUMP as u64)
 }
 
 fn mode_of(file: &File, mode: u32) -> std::io::Result<()> {

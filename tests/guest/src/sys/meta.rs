@@ -58,6 +58,8 @@ pub fn mknod(path: &Path, mode: u32, major: u32, minor: u32) -> io::Result<()> {
 pub struct Statx {
     /// `STATX_ATTR_*`.
     pub attributes: u64,
+    /// Which of those the filesystem knows of.
+    pub known: u64,
     /// When the file was made; nothing where the filesystem does not know.
     pub born: Option<Time>,
 }
@@ -86,6 +88,7 @@ pub fn statx(path: &Path) -> io::Result<Statx> {
     });
     Ok(Statx {
         attributes: out.stx_attributes & out.stx_attributes_mask,
+        known: out.stx_attributes_mask,
         born,
     })
 }
