@@ -2,7 +2,7 @@
 
 //! Making a new inode. Source of the rules: `__ext4_new_inode`.
 
-use super::{attribute_flags, mark_dirty, set_regular, to_time, Inode};
+use super::{attribute_flags, is_data_journalled, mark_dirty, set_regular, to_time, Inode};
 use crate::{alloc, journal::Handle, volume::Ext4};
 use ext4rs_layout::{
     extent,
@@ -26,7 +26,8 @@ pub(crate) const CREDITS_CREATE: u32 = alloc::CREDITS_NEW_INODE + super::CREDITS
 ///
 /// # Errors
 ///
-/// `EPERM` if the directory was removed; otherwise as [`alloc::new_inode`]. Nothing is changed then.
+/// `EPERM` if the directory was removed; `EOPNOTSUPP` for a file whose data would be journalled;
+/// otherwise as [`alloc::new_inode`]. Nothing is changed then.
 pub(crate) fn create(
     handle: &Handle<'_>,
     idmap: &IdMap,
@@ -37,6 +38,10 @@ pub(crate) fn create(
     let sb = dir.super_block();
     if dir.nlink() == 0 {
         return Err(EPERM);
+    }
+    if mode & MODE_TYPE == MODE_REG && is_data_journalled(dir) {
+        // It would take that over, and nobody could write to it.
+        return Err(EOPNOTSUPP);
     }
     let fresh = sb.new_inode()?;
     fresh.init_owner(idmap, dir, mode);
