@@ -6,7 +6,7 @@
 use crate::rng::{self, Rng};
 use crate::sys::extent::fallocate;
 use crate::sys::{errno, meta, volume};
-use crate::why::{Why, Within};
+use crate::why::{equal, Why, Within};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::os::unix::fs::{symlink, FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -303,10 +303,11 @@ fn flags(root: &Path) -> Result<(), Why> {
         }
     }
     let journalled = file(&dir.join("journalled"), 12, 5000)?;
-    Ok(meta::set_flags(
-        &journalled,
-        meta::flags(&journalled)? | JOURNAL_DATA,
-    )?)
+    fs::create_dir(dir.join("journalled.d"))?;
+    for open in [journalled, File::open(dir.join("journalled.d"))?] {
+        meta::set_flags(&open, meta::flags(&open)? | JOURNAL_DATA)?;
+    }
+    Ok(())
 }
 
 /// The flags of [`make`] are obeyed. It adds to the append-only file and directory.
@@ -346,13 +347,21 @@ pub fn check_flags(root: &Path, refusing: bool) -> Result<(), Why> {
         .within(|| "adding to an append-only directory".into())?;
     let journalled = open(OpenOptions::new().write(true), "journalled");
     let wrote = journalled.and_then(|file| file.write_all_at(b"x", 0));
+    let inside = dir.join("journalled.d");
+    let made = File::create_new(inside.join("new")).map(drop);
+    fs::create_dir(inside.join("directory"))?;
+    let left = fs::read_dir(&inside)?.count();
+    equal("files made", left, if refusing { 1 } else { 2 })?;
     if refusing {
+        let eopnotsupp = &[libc::EOPNOTSUPP];
+        denied("making a file that journals its data", made, eopnotsupp)?;
         denied(
             "writing a file that journals its data",
             wrote,
             &[libc::EROFS, libc::EOPNOTSUPP],
         )
     } else {
+        made?;
         Ok(wrote?)
     }
 }
