@@ -185,14 +185,30 @@ pub(crate) fn grow(inode: &Inode, size: u64) -> Result {
 }
 
 /// Zeros what is behind the file's end in the block that it ends in, if that holds data: nobody who
-/// makes the file longer shall see it. The zeros are written some time. The caller holds `i_rwsem`, or
-/// the only reference, and the invalidate_lock.
+/// makes the file longer shall see it. The caller holds `i_rwsem`, or the only reference, and the
+/// invalidate_lock.
+///
+/// If the block holds data on disk the zeros are on disk too before this returns (rule 10): whoever
+/// writes on from there makes the file longer with blocks of its own, which may be on disk before
+/// this one is.
 pub(crate) fn zero_behind_end(inode: &Inode) -> Result {
     let size = inode.size();
     let block = u64::from(inode.super_block().block_size());
     let end = size.checked_next_multiple_of(block).ok_or(EFBIG)?;
-    if size < end {
-        iomap::zero_range::<Ext4, WriteMap, Copied>(inode, size, end)?;
+    if size < end && iomap::zero_range::<Ext4, WriteMap, Copied>(inode, size, end)? {
+        send_zeros(inode, size, end)?;
+    }
+    Ok(())
+}
+
+/// The bytes `start..end`, which lie in one block, were zeroed in the page cache: brings them to disk
+/// if the block holds data there. No handle and no folio lock is held.
+fn send_zeros(inode: &Inode, start: u64, end: u64) -> Result {
+    let block = blocks_over(inode, start, end)?.start;
+    if matches!(map::lookup(inode, block, 1)?.kind, Kind::Written(_)) {
+        inode
+            .mapping()
+            .write_and_wait_range(position(inode, block), end)?;
     }
     Ok(())
 }
@@ -214,11 +230,8 @@ fn zero_tail(inode: &Inode, end: u64) -> Result {
         let _lock = inode.mapping().invalidate_lock();
         iomap::zero_range::<Ext4, WriteMap, Copied>(inode, size, end)?
     };
-    let block = blocks_over(inode, size, end)?.start;
-    if zeroed && matches!(map::lookup(inode, block, 1)?.kind, Kind::Written(_)) {
-        inode
-            .mapping()
-            .write_and_wait_range(position(inode, block), end)?;
+    if zeroed {
+        send_zeros(inode, size, end)?;
     }
     Ok(())
 }

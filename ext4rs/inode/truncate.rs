@@ -3,10 +3,10 @@
 //! Cutting a file short. Behaviour: `ext4_setattr`, `ext4_truncate`.
 //!
 //! The size is lowered in one handle, in which the file becomes an orphan; then the folios behind
-//! its end go, which waits for their write-back; then, in as many transactions as that takes, its
-//! blocks. If the machine stops between, the next mount goes on with the last step. Nothing is
-//! written or waited for before: what is cut off need not reach the disk, and what stays does not
-//! depend on it.
+//! its end go, which waits for their write-back; then what is left of its last block is zeroed, on
+//! the disk, too; then, in as many transactions as that takes, its blocks go. If the machine stops
+//! between, the next mount goes on with the last two steps. Nothing is written or waited for before:
+//! what is cut off need not reach the disk, and what stays does not depend on it.
 
 use super::{has_extents, mark_dirty, Inode};
 use crate::{
@@ -65,12 +65,12 @@ fn first_behind(inode: &Inode) -> Result<u32> {
     Ok(file::blocks_over(inode, 0, inode.size())?.end)
 }
 
-/// Removes all blocks behind the file's end, and zeros what is behind it in its last block. The
-/// folios there are gone. The caller holds the invalidate_lock, and `i_rwsem` or the only reference.
+/// Removes all blocks behind the file's end, and zeros what is behind it in its last block: on the
+/// disk before the file is an orphan no more. The folios there are gone. The caller holds the invalidate_lock, and `i_rwsem` or the only reference.
 ///
 /// # Errors
 ///
-/// As [`map::remove`]: the file is an orphan then.
+/// As [`map::remove`], or of writing the zeros: the file is an orphan then.
 pub(crate) fn truncate(inode: &Inode) -> Result {
     if !has_extents(inode) {
         return Ok(());
