@@ -34,6 +34,7 @@ use ext4rs_layout::{
 use ext4rs_vfs::{
     buffer_head::BufferHead,
     fs::{AttributeFlags, INode, Iget, NewINode, Timespec},
+    plug::with_plug,
     rwsem::RwSemaphore,
 };
 use kernel::{
@@ -271,10 +272,26 @@ fn locate(sb: &Sb, ino: u32) -> Result<(u64, usize)> {
     Ok((block, place.offset))
 }
 
+/// Blocks of the inode table that are read together: ext4's default for `inode_readahead_blks`.
+const READ_AHEAD: u32 = 32;
+
 /// The block of the inode table that holds an inode, read, and the inode's place in it in bytes.
+///
+/// With a block that is not in memory its neighbours are read: inodes that are used together lie
+/// together.
 pub(crate) fn table_block(sb: &Sb, ino: u32) -> Result<(BufferHead, usize)> {
     let (block, offset) = locate(sb, ino)?;
-    let bh = sb.bread(block).map_err(|e| {
+    if let Some(bh) = sb.cached(block) {
+        return Ok((bh, offset));
+    }
+    let (first, end) = alloc::table_neighbours(sb, ino, READ_AHEAD)?;
+    let read = with_plug(|| {
+        for neighbour in first..end {
+            sb.readahead(neighbour);
+        }
+        sb.bread(block)
+    });
+    let bh = read.map_err(|e| {
         report::error(
             sb,
             "get_inode_loc",

@@ -83,6 +83,18 @@ impl RawBuffer {
         Ok(Self(NonNull::new(bh).ok_or(EIO)?))
     }
 
+    /// Finds the buffer of `block`, if there is one. May sleep.
+    ///
+    /// # Safety
+    ///
+    /// `sb` is a live superblock with its block device and block size set.
+    unsafe fn find(sb: *mut bindings::super_block, block: u64) -> Option<Self> {
+        // SAFETY: By the caller's promise.
+        let bh = unsafe { bindings::sb_find_get_block(sb, block) };
+        // INVARIANT: As in `get`.
+        Some(Self(NonNull::new(bh)?))
+    }
+
     fn as_ptr(&self) -> *mut bindings::buffer_head {
         self.0.as_ptr()
     }
@@ -463,6 +475,16 @@ impl<T: FileSystem> SuperBlock<T> {
         // SAFETY: A mounted volume's superblock is live, with device and block size.
         let raw = unsafe { RawBuffer::get(self.as_ptr(), block)? };
         Ok(BlankBuffer(raw))
+    }
+
+    /// A block of the volume, if it is in memory with a valid content. Reads nothing. May sleep.
+    pub fn cached(&self, block: u64) -> Option<BufferHead> {
+        // SAFETY: A mounted volume's superblock is live, with device and block size.
+        let raw = unsafe { RawBuffer::find(self.as_ptr(), block)? };
+        // SAFETY: The buffer is referenced.
+        let valid = unsafe { bindings::buffer_uptodate(raw.as_ptr()) };
+        // INVARIANT: Found valid.
+        valid.then(|| BufferHead(raw))
     }
 
     /// Starts to read a block that will be wanted soon. Does nothing if that is not possible now.

@@ -332,3 +332,21 @@ pub(crate) fn table_block_is_unused(sb: &Sb, ino: u32) -> Result<bool> {
     let first = place.table_block.saturating_mul(vol.geo.inodes_per_block);
     Ok(first >= groups::first_unused(vol, &desc))
 }
+
+/// The aligned group of `count` blocks of the inode table, a power of two, that holds `ino`: what of it
+/// lies in the part of the table that was ever used. The first block and the one behind the last.
+///
+/// # Errors
+///
+/// `EINVAL` if the volume has no inode of that number.
+pub(crate) fn table_neighbours(sb: &Sb, ino: u32, count: u32) -> Result<(u64, u64)> {
+    let vol = sb.data();
+    let place = vol.geo.inode_place(ino).ok_or(EINVAL)?;
+    let desc = groups::desc(sb, place.group)?;
+    let used = groups::first_unused(vol, &desc).div_ceil(vol.geo.inodes_per_block.max(1));
+    let table = desc.inode_table;
+    let block = table.saturating_add(place.table_block.into());
+    let first = block & !u64::from(count.saturating_sub(1));
+    let end = first.saturating_add(count.into());
+    Ok((first.max(table), end.min(table.saturating_add(used.into()))))
+}

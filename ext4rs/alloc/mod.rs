@@ -37,8 +37,8 @@ pub(crate) use self::{
     held::{HeldCounts, HeldRuns},
     inodes::{
         allocate as new_inode, free as free_inode, is_in_use as inode_is_in_use,
-        table_block_is_unused, undo as undo_inode, NewIno, CREDITS as CREDITS_NEW_INODE,
-        CREDITS_FREE as CREDITS_FREE_INODE,
+        table_block_is_unused, table_neighbours, undo as undo_inode, NewIno,
+        CREDITS as CREDITS_NEW_INODE, CREDITS_FREE as CREDITS_FREE_INODE,
     },
     space::{commit_freed, statfs},
     windows::Windows,

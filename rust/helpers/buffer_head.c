@@ -64,6 +64,12 @@ void rust_helper_buffer_content_unlock_unjournaled(struct buffer_head *bh,
 	}
 }
 
+struct buffer_head *rust_helper_sb_find_get_block(struct super_block *sb,
+						  sector_t block)
+{
+	return sb_find_get_block_nonatomic(sb, block);
+}
+
 /*
  * Starts to read a block that is not in memory. Never reads over the content of
  * a buffer that could not be written: that content is the newer one.
