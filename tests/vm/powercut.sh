@@ -1,22 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-#: mem=1G disks=24M,1G timeout=300
+#: mem=1G disks=24M,1G timeout=600
 #
 # The power goes while the volume is written to. What fsync, O_SYNC, sync and the like had promised
-# is there afterwards, and nothing of what the device held before shows.
+# is there afterwards, the metadata is as after some operation, and no file shows what is not its
+# own.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/libpowercut.sh"
 
-modprobe dm-log-writes
-modprobe brd rd_nr=1 rd_size=24576
-
-# round NAME BLOCK-SIZE SEED
-round() {
-	"$tool" fill /dev/vdb
-	fresh /dev/vdb -b "$2" -E lazy_itable_init=1,nodiscard
-	cases "$tool" powercut /dev/vdb /dev/vdc /dev/ram0 $dir --fs "$FS" --prefix "powercut-$1/" \
-		--seconds "${SECONDS_OF_WORK:-4}" --states "${STATES:-12}" --seed "$3"
-}
-
-round 4k 4096 "${SEED:-1}"
-round 1k 1024 "${SEED:-2}"
+prepare_cuts
+states=${STATES:-80}
+round 4k /dev/vdb "${SEED:-1}" "$states" '' -b 4096
+round 1k /dev/ram2 "${SEED:-2}" "$states" '' -b 1024 -J size=1
+round 4k-list /dev/ram2 "${SEED:-3}" "$states" '' -b 4096 -O ^orphan_file
+round 1k-list /dev/vdb "${SEED:-4}" "$states" '' -b 1024 -O ^orphan_file -J size=1
+# The test sees what it looks for: flushes that do nothing, and a filesystem that asks for none.
+round no-flush /dev/ram2 "${SEED:-5}" 12 '--losses --blind --seconds 3' -b 4096
+round no-barrier /dev/ram2 "${SEED:-6}" 6 '--losses --options nobarrier --seconds 3' -b 4096
 finish

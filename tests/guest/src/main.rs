@@ -94,7 +94,8 @@ xattr-remove FILE... --name N                                       remove it
 xattr-read FILE...                                                  read all
 poke FILE [--writing]                                               use damaged attributes
 behave DIR [--prefix P] [--only NAME]                               test what programs rely on
-powercut DEV LOG TARGET DIR --fs F --seconds N --states N --seed N  cut the power, and look
+powercut DEV LOG TARGET AGAIN DIR --fs F --seed N --states N ...    cut the power, and look
+powercut TARGET AGAIN DIR --replay --keep FOLDER --state N ...      look at a state again
 ";
 
 fn main() -> ExitCode {
@@ -342,19 +343,39 @@ fn cycles(args: &Args) -> Result<(), Why> {
 }
 
 fn power_cut(args: &Args) -> Result<(), Why> {
-    let (dev, log, target, dir) = (args.path(0)?, args.path(1)?, args.path(2)?, args.path(3)?);
+    let replay = args.has("replay");
+    // A run that was kept has its own volume and log.
+    let (first, none) = (if replay { 0 } else { 2 }, std::path::PathBuf::new());
+    let (dev, log) = if replay {
+        (none.clone(), none)
+    } else {
+        (args.path(0)?, args.path(1)?)
+    };
+    let [target, again, dir] = [
+        args.path(first)?,
+        args.path(first + 1)?,
+        args.path(first + 2)?,
+    ];
     let keep = std::path::Path::new(args.text("keep", ""));
     let cuts = powercut::Cuts {
         dev: &dev,
         log: &log,
         target: &target,
+        again: &again,
         dir: &dir,
         fs: args.text("fs", "ext4rs"),
+        options: args.text("options", ""),
         keep: (!keep.as_os_str().is_empty()).then_some(keep),
         seconds: args.number("seconds", 5)?,
         tasks: args.number("tasks", 4)?,
         states: args.number("states", 20)?,
+        only: args
+            .has("state")
+            .then(|| args.number("state", 0))
+            .transpose()?,
         seed: args.number("seed", 1)?,
+        blind: args.has("blind"),
+        losses: args.has("losses"),
     };
     let mut report = report(args);
     cuts.run(&mut report)?;

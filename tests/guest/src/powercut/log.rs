@@ -10,6 +10,7 @@
 use crate::rng::Rng;
 use crate::why::{require, Why, Within};
 use std::fs::File;
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -18,8 +19,15 @@ const FLUSH: u64 = 1;
 const FUA: u64 = 2;
 const DISCARD: u64 = 4;
 const MARK: u64 = 8;
-/// What of a write can be lost alone, in bytes.
-const PIECE: usize = 4096;
+/// What a disk writes as one, in bytes: the sectors of most disks, and those of old ones.
+const SECTORS: [usize; 2] = [4096, 512];
+/// The superblock, in bytes from the start. It is not in the journal, and ext4 counts on it being
+/// written as one.
+const SUPERBLOCK: usize = 1024;
+/// Flushes that are left out before a state of [`Log::state`] that is made without them.
+const BLIND: usize = 8;
+/// The start of a mark at which something big begins.
+pub const BIG: &str = "big";
 
 /// One entry.
 struct Entry {
@@ -39,6 +47,8 @@ pub struct Log {
     pub marks: Vec<(String, usize)>,
     /// For each flush the number of entries before it; then the number of all.
     flushes: Vec<usize>,
+    /// Bytes of the log.
+    bytes: u64,
 }
 
 /// What a device may hold after a cut.
@@ -49,6 +59,16 @@ pub struct State {
     pub past: usize,
     /// In words.
     pub what: String,
+}
+
+/// What of the writes that no flush made safe is lost.
+enum Loss {
+    /// Each piece of so many bytes, with that chance in 100.
+    Pieces(usize, u64),
+    /// This entry alone.
+    One(usize),
+    /// All but this entry.
+    Others(usize),
 }
 
 impl Log {
@@ -69,13 +89,13 @@ impl Log {
             entries: Vec::new(),
             marks: Vec::new(),
             flushes: Vec::new(),
+            bytes: sector,
         };
-        let mut at = sector;
         for _ in 0..number(&head, 16) {
             let mut entry = vec![0; sector as usize];
-            log.file.read_exact_at(&mut entry, at)?;
+            log.file.read_exact_at(&mut entry, log.bytes)?;
             let flags = number(&entry, 16);
-            at += sector;
+            log.bytes += sector;
             if flags & MARK != 0 {
                 let text = &entry[32..32 + number(&entry, 24) as usize];
                 let text = String::from_utf8_lossy(text)
@@ -95,10 +115,10 @@ impl Log {
             log.entries.push(Entry {
                 flags,
                 to: (number(&entry, 0) * sector) as usize,
-                from: at,
+                from: log.bytes,
                 len: len as usize,
             });
-            at += len;
+            log.bytes += len;
         }
         log.flushes.push(log.entries.len());
         Ok(log)
@@ -109,75 +129,141 @@ impl Log {
         self.entries.len()
     }
 
-    /// Applies entry number `nr`; with `lose`, each piece of it only with that chance in 100.
-    fn apply(&self, image: &mut [u8], nr: usize, lose: Option<(&mut Rng, u64)>) -> Result<(), Why> {
+    /// The number of flushes.
+    pub fn flushes(&self) -> usize {
+        self.flushes.len() - 1
+    }
+
+    /// Copies the log to a file.
+    pub fn save(&self, path: &Path) -> Result<(), Why> {
+        let mut from = File::open(format!("/proc/self/fd/{}", self.fd()))?.take(self.bytes);
+        std::io::copy(&mut from, &mut File::create(path)?)?;
+        Ok(())
+    }
+
+    fn fd(&self) -> i32 {
+        std::os::fd::AsRawFd::as_raw_fd(&self.file)
+    }
+
+    /// Where to cut: anywhere from entry `first` on, or soon after something big began.
+    pub fn place(&self, first: usize, rng: &mut Rng) -> usize {
+        let span = (self.entries.len() - first) as u64;
+        let place = first + rng.below(span) as usize;
+        let big = self.marks.iter().filter(|(text, _)| text == BIG);
+        let big: Vec<usize> = big.map(|mark| mark.1).collect();
+        if big.is_empty() || rng.chance(70) {
+            return place;
+        }
+        let after = rng.pick(&big) + rng.below(60) as usize;
+        after.clamp(first, self.entries.len() - 1)
+    }
+
+    /// Applies entry number `nr` but for what the loss takes.
+    fn apply(
+        &self,
+        image: &mut [u8],
+        nr: usize,
+        loss: Option<(&Loss, &mut Rng)>,
+    ) -> Result<(), Why> {
         let entry = &self.entries[nr];
         let mut data = vec![0; entry.len];
         self.file.read_exact_at(&mut data, entry.from)?;
         let to = image
             .get_mut(entry.to..entry.to + entry.len)
             .ok_or("a write beyond the device")?;
-        match lose {
-            None => to.copy_from_slice(&data),
-            Some((rng, percent)) => {
-                for (to, from) in to.chunks_mut(PIECE).zip(data.chunks(PIECE)) {
-                    if !rng.chance(percent) {
-                        to.copy_from_slice(from);
+        match loss {
+            Some((Loss::One(one), _)) if *one == nr => {}
+            Some((Loss::Others(one), _)) if *one != nr => {}
+            Some((Loss::Pieces(unit, percent), rng)) => {
+                let mut at = 0;
+                while at < entry.len {
+                    let len = if entry.to + at == SUPERBLOCK {
+                        SUPERBLOCK.max(*unit)
+                    } else {
+                        *unit
+                    };
+                    let end = (at + len).min(entry.len);
+                    if !rng.chance(*percent) {
+                        to[at..end].copy_from_slice(&data[at..end]);
                     }
+                    at = end;
                 }
             }
+            _ => to.copy_from_slice(&data),
         }
         Ok(())
     }
 
-    /// Makes `count` states that the device, which held `image` before the first entry, may have
-    /// been in at some time from entry `first` on, in the order of time, and calls `f` with each.
-    pub fn states(
+    /// The flushes around `place`: the number of the first entry after the one before, and that of
+    /// the one after.
+    fn epoch(&self, place: usize) -> (usize, usize) {
+        let after = self.flushes.partition_point(|&flush| flush <= place);
+        let start = after.checked_sub(1).map_or(0, |i| self.flushes[i] + 1);
+        (start, self.flushes[after.min(self.flushes.len() - 1)])
+    }
+
+    /// A state of the device with the cut at `place`, of those that there may have been. In `image`
+    /// the first `done` entries are there, which are no more than are safe by then; they are more
+    /// afterwards. With `blind` the state is one that would be possible if the device had not been
+    /// asked to flush for some time.
+    pub fn state(
         &self,
-        mut image: Vec<u8>,
-        first: usize,
-        count: usize,
+        image: &mut [u8],
+        done: &mut usize,
+        place: usize,
+        blind: bool,
         rng: &mut Rng,
-        mut f: impl FnMut(State) -> Result<(), Why>,
-    ) -> Result<(), Why> {
-        let span = (self.entries.len() - first) as u64;
-        let mut places: Vec<usize> = (0..count)
-            .map(|_| first + rng.below(span) as usize)
-            .collect();
-        places.sort_unstable();
-        let mut done = 0;
-        for place in places {
-            // The flushes before and after.
-            let after = self.flushes.partition_point(|&flush| flush <= place);
-            let start = after.checked_sub(1).map_or(0, |i| self.flushes[i] + 1);
-            let end = self.flushes[after];
-            for nr in done..start {
-                self.apply(&mut image, nr, None)?;
-            }
-            done = done.max(start);
-            let mut state = State {
-                image: image.clone(),
-                past: place,
-                what: format!("entry {place}"),
-            };
-            if rng.chance(40) {
-                // As the log has it.
-                for nr in start..place {
-                    self.apply(&mut state.image, nr, None)?;
-                }
-            } else {
-                // Just before the next flush: of what it would make safe, anything may be lost.
-                state.past = end;
-                let percent = rng.pick(&[5, 50, 90]);
-                state.what += &format!(" and up to {end} with {percent} % lost");
-                for nr in start..end {
-                    let safe = self.entries[nr].flags & FUA != 0;
-                    let lose = (!safe).then_some((&mut *rng, percent));
-                    self.apply(&mut state.image, nr, lose)?;
-                }
-            }
-            f(state)?;
+    ) -> Result<State, Why> {
+        let (mut start, end) = self.epoch(place);
+        if blind {
+            let before = self.flushes.partition_point(|&flush| flush <= place);
+            let first = before.checked_sub(BLIND).map(|i| self.flushes[i] + 1);
+            start = first.unwrap_or(0);
         }
-        Ok(())
+        for nr in *done..start {
+            self.apply(image, nr, None)?;
+        }
+        *done = (*done).max(start);
+        let mut state = State {
+            image: image.to_vec(),
+            past: place,
+            what: format!("entry {place}"),
+        };
+        let safe = |nr: usize| !blind && self.entries[nr].flags & FUA != 0;
+        if !blind && rng.chance(30) {
+            // As the log has it; what the disk was writing then may be there in part.
+            for nr in start..place {
+                self.apply(&mut state.image, nr, None)?;
+            }
+            if rng.chance(50) {
+                state.what += " in part";
+                self.apply(
+                    &mut state.image,
+                    place,
+                    Some((&Loss::Pieces(SECTORS[1], 50), rng)),
+                )?;
+            }
+            return Ok(state);
+        }
+        // Just before the next flush: of what it would make safe, anything may be lost.
+        state.past = end;
+        let unsafe_ones: Vec<usize> = (start..end).filter(|&nr| !safe(nr)).collect();
+        let one = (!unsafe_ones.is_empty()).then(|| rng.pick(&unsafe_ones));
+        let loss = match (rng.below(10), one) {
+            (0, Some(one)) => Loss::One(one),
+            (1, Some(one)) => Loss::Others(one),
+            _ => Loss::Pieces(rng.pick(&SECTORS), rng.pick(&[5, 50, 50, 90, 100])),
+        };
+        let lost = match loss {
+            Loss::Pieces(unit, percent) => format!("{percent} % of {unit} bytes each"),
+            Loss::One(one) => format!("entry {one}"),
+            Loss::Others(one) => format!("all but entry {one}"),
+        };
+        state.what += &format!(", {start} to {end} without {lost}");
+        for nr in start..end {
+            let loss = (!safe(nr)).then_some((&loss, &mut *rng));
+            self.apply(&mut state.image, nr, loss)?;
+        }
+        Ok(state)
     }
 }

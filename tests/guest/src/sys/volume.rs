@@ -161,14 +161,6 @@ pub fn set_generation(file: &File, generation: u32) -> io::Result<()> {
     answer(unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_SETVERSION, from) }.into()).map(drop)
 }
 
-/// `BLKFLSBUF`: writes the device's own cached pages out and forgets them.
-pub fn forget_buffers(dev: &File) -> io::Result<()> {
-    /// `_IO(0x12, 97)`.
-    const BLKFLSBUF: libc::Ioctl = 0x1261;
-    // SAFETY: No memory is passed.
-    answer(unsafe { libc::ioctl(dev.as_raw_fd(), BLKFLSBUF, 0) }.into()).map(drop)
-}
-
 /// The size of a block device in bytes.
 pub fn device_size(dev: &File) -> io::Result<u64> {
     /// `_IOR(0x12, 114, size_t)`.
