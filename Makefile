@@ -28,7 +28,7 @@ endif
 	@echo "module: $(CURDIR)/$(built)/ext4rs.ko, for the kernel $$(cat $(built)/release)"
 
 setup: ## make the sysroot: tools, stock kernel, kernel source (done when needed, too)
-	@qemu/setup.sh
+	@qemu/setup.sh --tests
 	@echo "setup: ready"
 
 run: modules ## do the main job in a VM: mkfs, mount, write, fsync, unmount, check; print a table

@@ -11,10 +11,18 @@
 # at the step that has none.
 #
 #   qemu/setup.sh            make what is missing; silent and quick if nothing is
+#   qemu/setup.sh --tests    also the programs from crates.io that tests run
 #   EXT4RS_MIRROR=URL        a Debian mirror (default http://deb.debian.org/debian)
 set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
+
+tests=
+case ${1:-} in
+'') ;;
+--tests) tests=yes ;;
+*) die "no option $1; there is --tests" ;;
+esac
 
 home=$(sysroot_home)
 sys=$home/sys
@@ -107,11 +115,16 @@ make_base() {
 
 install_packages() {
 	# shellcheck disable=SC2046 # one word per package
-	"$top/qemu/enter" bash "$top/qemu/packages.sh" $(lock_values kernel) "$(lock_values kernel-series)" $(lock_values package)
+	EXT4RS_SETTING_UP=packages "$top/qemu/enter" bash "$top/qemu/packages.sh" $(lock_values kernel) "$(lock_values kernel-series)" $(lock_values package)
 }
 
 prepare_kernel() {
 	"$top/qemu/enter" bash "$top/qemu/prepare-kernel.sh"
+}
+
+install_crates() {
+	# shellcheck disable=SC2046 # two words per crate
+	"$top/qemu/enter" bash "$top/qemu/crates.sh" $(lock_values crate)
 }
 
 main() {
@@ -135,10 +148,14 @@ main() {
 		if [ -e "$sys/etc/ext4rs-kernel.note" ]; then cat "$sys/etc/ext4rs-kernel.note"; fi
 	fi
 	[ -e "$home/done.kernel" ] || step kernel "preparing the kernel's source for module builds" prepare_kernel
+	if [ -n "$tests" ] && [ ! -e "$home/done.crates" ]; then
+		step crates "building the programs that tests run" install_crates
+	fi
 }
 
 home_is_ready() {
-	[ -e "$home/done.base" ] && [ -e "$home/done.packages" ] && [ -e "$home/done.kernel" ]
+	[ -e "$home/done.base" ] && [ -e "$home/done.packages" ] && [ -e "$home/done.kernel" ] || return
+	[ -z "$tests" ] || [ -e "$home/done.crates" ]
 }
 
 home_is_ready || main
