@@ -18,6 +18,7 @@ mod kernel;
 mod manifest;
 mod many;
 mod names;
+mod pace;
 mod powercut;
 mod readback;
 mod refused;
@@ -67,6 +68,8 @@ uncrowd DIR --seed N (the same)                                     remove them
 collide DIR                                                         use names of one hash
 listings DIR [--prefix P] [--only NAME]                             list what changes meanwhile
 subdirectories DIR                                                  make some where many are
+pace DIR --seed N --count N                                         time a directory of many files
+slower FILE FILE --limit PERCENT                                    the second took less time
 names DIR --seed N --count N                                        use names, print what happens
 storm DIR --threads N --seconds N --seed N [--cold] [--failing]     use names, all at once
 rounds DIR --rounds N --writers N --seed N                          fill it, empty it
@@ -170,6 +173,17 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
             report.finish()
         }
         "subdirectories" => crowd::subdirectories(&args.path(0)?),
+        "pace" => pace::run(
+            &args.path(0)?,
+            args.number("count", 1000)?,
+            args.number("seed", 1)?,
+        ),
+        "slower" => {
+            let mut report = report(args);
+            let limit = args.number("limit", 130)?;
+            pace::compare(&args.path(0)?, &args.path(1)?, limit, &mut report)?;
+            report.finish()
+        }
         "names" => {
             let mut out = std::io::BufWriter::new(std::io::stdout().lock());
             names::write(
