@@ -164,16 +164,22 @@ impl<'a> Packer<'a> {
 }
 
 /// Puts all entries of the first block of directory `ino`, but for `.` and `..`, into `to`, which is
-/// made from nothing. The checksum is left to [`dir::update_checksum`].
+/// made from nothing. What is free between them stays there, as in ext4: where a block is cut
+/// depends on it. The checksum is left to [`dir::update_checksum`].
 pub fn without_dots(block: &[u8], ino: u32, to: &mut [u8], fmt: &DirFormat) -> Result<()> {
     dir::parent(block, ino, fmt)?;
-    let mut to = Packer::new(to, fmt)?;
+    let limit = dir::format(to, fmt)?;
+    let (mut last, mut next) = (0usize, 0usize);
     for entry in dir::strict_entries(block, fmt)?.skip(2) {
         let entry = entry?;
-        if entry.ino != 0 {
-            to.copy(&entry)?;
-        }
+        check(entry.name != b".", "'.' in a further block")?;
+        let name = if entry.ino == 0 { b"" } else { entry.name };
+        dir::write(to, next, entry.rec_len, entry.ino, entry.file_type, name, fmt);
+        last = next;
+        next = next.saturating_add(entry.rec_len);
     }
-    to.finish();
+    // The last entry gets the space of the two that are not here.
+    let rest = DirFormat::stored_rec_len(limit.saturating_sub(last));
+    put_le16(to, last.saturating_add(4), rest);
     Ok(())
 }
