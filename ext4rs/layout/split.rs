@@ -174,7 +174,15 @@ pub fn without_dots(block: &[u8], ino: u32, to: &mut [u8], fmt: &DirFormat) -> R
         let entry = entry?;
         check(entry.name != b".", "'.' in a further block")?;
         let name = if entry.ino == 0 { b"" } else { entry.name };
-        dir::write(to, next, entry.rec_len, entry.ino, entry.file_type, name, fmt);
+        dir::write(
+            to,
+            next,
+            entry.rec_len,
+            entry.ino,
+            entry.file_type,
+            name,
+            fmt,
+        );
         last = next;
         next = next.saturating_add(entry.rec_len);
     }
