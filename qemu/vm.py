@@ -150,18 +150,22 @@ class Machine:
     """One run of one virtual machine, with its folder build/vm/NAME."""
 
     def __init__(self, name: str, memory: str = "1G", smp: int = 2, timeout: float = 300,
-                 append: str = "", panic_ok: bool = False, kvm: bool = False) -> None:
+                 append: str = "", panic_ok: bool = False, kvm: bool = False, hasty: bool = False) -> None:
         if not re.fullmatch(r"[\w.-]+", name):
             raise Failure(f"{name!r} cannot be a machine's name: letters, digits, - . _")
         self.folder = TOP / "build" / "vm" / name
         self.folder.mkdir(parents=True, exist_ok=True)
         self.name, self.memory, self.smp, self.timeout = name, memory, smp, timeout
         self.append, self.panic_ok, self.kvm = append, panic_ok, kvm
+        # The first complaint of the kernel ends the run, even if the job could go on.
+        self.hasty = hasty
         # vda is for whatever a test wants to keep aside (unformatted, sparse);
         # the disks under test are vdb and those after it.
         self.disks = [Disk.parse("16G", self.folder / "vda.img")]
         self.console_log = self.folder / "console.log"
         self.complaint: str | None = None
+        # The time is up; what the guest still says is its end, not its work.
+        self.timed_out = False
         self.status: int | None = None
         self.reason = ""
         self.processes: list[subprocess.Popen] = []
@@ -175,11 +179,13 @@ class Machine:
         letter = "abcdefghijklmnop"[len(self.disks)]
         self.disks.append(Disk.parse(text, self.folder / f"vd{letter}.img"))
 
-    def run(self, command: list[str], environment: dict[str, str], on_output=None) -> int:
+    def run(self, command: list[str], environment: dict[str, str], on_output=None, on_console=None) -> int:
         """Boots, runs `command` in the guest, and returns the exit status.
 
         `on_output` gets the command's output in pieces, as bytes. Without it
-        the command is given this process's terminal.
+        the command is given this process's terminal. `on_console` gets what the
+        kernel says, line by line. Both may move `deadline`. The machine's name
+        is free again when this returns.
         """
         self._write_job(command, environment)
         for disk in self.disks:
@@ -188,9 +194,10 @@ class Machine:
         terminal = termios.tcgetattr(0) if on_output is None and os.isatty(0) else None
         try:
             self._start(interactive=on_output is None)
-            self.status = self._watch(on_output)
+            self.status = self._watch(on_output, on_console)
         finally:
             self._stop()
+            self.lock.close()
             if terminal:
                 termios.tcsetattr(0, termios.TCSADRAIN, terminal)
         return self.status
@@ -260,9 +267,8 @@ class Machine:
                 raise Failure(f"virtiofsd did not start; see {log}")
             time.sleep(0.01)
 
-    def _watch(self, on_output) -> int:
+    def _watch(self, on_output, on_console) -> int:
         self.deadline = time.monotonic() + self.timeout
-        timed_out = False
         selector = selectors.DefaultSelector()
         selector.register(self.console, selectors.EVENT_READ, "console")
         if on_output:
@@ -280,21 +286,25 @@ class Machine:
                     else:
                         log.write(data)
                         *lines, rest = (rest + data).split(b"\n")
-                        for line in lines:
-                            # What a time-out made the kernel show is no complaint.
-                            if not timed_out and self._judge(line.decode(errors="replace")):
+                        # What a time-out made the kernel show is no complaint.
+                        for line in lines if not self.timed_out else ():
+                            text = line.decode(errors="replace")
+                            hopeless = self._judge(text)
+                            if on_console:
+                                on_console(text)
+                            if hopeless:
                                 self.deadline = min(self.deadline, time.monotonic() + 5)
                 if selector.get_map() and time.monotonic() >= self.deadline:
-                    if timed_out:
+                    if self.timed_out:
                         self.qemu.kill()
                     else:
                         # Let the kernel say who waits for what, then end it.
-                        timed_out = True
+                        self.timed_out = True
                         self._ask_kernel("w")
                         self._ask_kernel("l")
                     self.deadline = time.monotonic() + 5
         self.qemu.wait()
-        return self._verdict(timed_out)
+        return self._verdict()
 
     def _read_console(self) -> bytes:
         try:
@@ -306,7 +316,7 @@ class Machine:
         """Notes the first complaint; tells whether waiting on is of no use."""
         if COMPLAINT.search(line) and not (self.panic_ok and CRASH.search(line)):
             self.complaint = self.complaint or line.strip()
-            return bool(HOPELESS.search(line))
+            return self.hasty or bool(HOPELESS.search(line))
         return False
 
     def _ask_kernel(self, key: str) -> None:
@@ -320,11 +330,11 @@ class Machine:
         except OSError:
             pass
 
-    def _verdict(self, timed_out: bool) -> int:
+    def _verdict(self) -> int:
         if self.complaint:
             self.reason = f"the kernel complained: {self.complaint}"
             return COMPLAINED
-        if timed_out:
+        if self.timed_out:
             self.reason = "the time was up"
             return TIMED_OUT
         try:
