@@ -10,12 +10,20 @@ T ?=
 # The filesystem under test; ext4 tests the tests.
 FS ?= ext4rs
 
+# xfstests: a built tree; which tests; and how.
+XFSTESTS ?=
+TESTS ?= -g quick
+CONFIG ?= 4k
+JOBS ?= 1
+TIMEOUT_FACTOR ?= 1
+RESUME ?=
+
 built := build/$(if $(KDIR),kdir,stock)
 
 # Recipes start the kernel's build and scripts, which choose their own jobs; a
 # target's prerequisites are made one after the other.
 .NOTPARALLEL:
-.PHONY: all modules help setup run test test-long lint shell install clean
+.PHONY: all modules help setup run test test-long xfstests lint shell install clean
 
 all: modules
 
@@ -39,6 +47,12 @@ test: ## run the tests; T=name: only that one; FS=ext4: check the tests themselv
 
 test-long: ## run the tests, the long ones too
 	@tests/run --fs "$(FS)" --long
+
+xfstests: ## run xfstests; XFSTESTS=a built tree; TESTS="-g quick" CONFIG=4k FS=ext4rs JOBS=1 RESUME=1
+	@tests/xfstests/run --look "$(XFSTESTS)"
+	@$(if $(filter ext4rs,$(FS)),$(MAKE) --no-print-directory modules)
+	@tests/xfstests/run "$(XFSTESTS)" --tests "$(TESTS)" --config "$(CONFIG)" --fs "$(FS)" --jobs "$(JOBS)" \
+		--factor "$(TIMEOUT_FACTOR)" --resume "$(RESUME)"
 
 lint: ## check format, clippy, the two walls, comments and words
 	@tests/lint
