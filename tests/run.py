@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs the tests and adds them up: `N passed, N failed` is the last line.
 
-Two kinds:
+Three kinds:
 
 tests/NAME/Cargo.toml    a crate whose `cargo test` runs here, on the host.
                          Each of its tests counts.
+tests/NAME/selftest.py   a program that tests a part of the tests themselves, given
+                         --fs; it prints what a script for the virtual machine does.
 tests/vm/NAME.sh         a script that bash runs as root in the virtual machine
                          (files named lib* are for sourcing). It prints a line
                          `ok CHECK` or `not ok CHECK: why` for each check, and
@@ -99,6 +101,20 @@ class Outcome:
     failures: list[str] = dataclasses.field(default_factory=list)
     seconds: float = 0.0
 
+    def note(self, line: str) -> None:
+        """Counts a line of a test's output that is about a check."""
+        if line.startswith("ok "):
+            self.passed += 1
+        elif line.startswith("not ok "):
+            self.failures.append(line)
+
+    def end(self, status: int) -> None:
+        """A test that says nothing of a failure may be one all the same."""
+        if status and not self.failures:
+            self.failures.append(f"the test ended with status {status}")
+        elif not self.passed and not self.failures:
+            self.failures.append("the test made no check")
+
 
 class Report:
     """Prints one line for each test and keeps the sum."""
@@ -172,6 +188,28 @@ def run_crate(crate: Path, report: Report) -> None:
     elif not status and not outcome.passed:
         outcome.failures = ["cargo test ran no test"]
     report.add(crate.name, outcome, indent(output, 40) + f"    the whole output: {log}\n")
+
+
+def run_program(program: Path, fs: str, report: Report, stream: bool) -> None:
+    """Runs a selftest.py; its lines count as those of a script in the virtual machine."""
+    name = program.parent.name
+    log = BUILD / "test" / f"{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    outcome, start, output = Outcome(), time.monotonic(), ""
+    with open(log, "w") as file, subprocess.Popen(
+            [sys.executable, program, "--fs", fs], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True) as process:
+        for line in process.stdout:
+            file.write(line)
+            output += line
+            if stream:
+                print(line, end="", flush=True)
+            else:
+                show_status(f"run     {name} {time.monotonic() - start:5.0f} s  {line.rstrip()}")
+            outcome.note(line.rstrip("\n"))
+    outcome.seconds = time.monotonic() - start
+    outcome.end(process.returncode)
+    report.add(name, outcome, "" if stream else indent(output, 40) + f"    the whole output: {log}\n")
 
 
 def build_guest_tool() -> None:
@@ -257,21 +295,14 @@ class Boot:
             print(line, flush=True)
         else:
             show_status(f"run     {self.current} {time.monotonic() - self.started:5.0f} s  {line}")
-        outcome = self.outcomes[self.current]
-        if line.startswith("ok "):
-            outcome.passed += 1
-        elif line.startswith("not ok "):
-            outcome.failures.append(line)
+        self.outcomes[self.current].note(line)
 
     def _end(self, status: int) -> None:
         outcome = self.outcomes[self.current]
         outcome.seconds = time.monotonic() - self.started
         if status in (124, 137):
             outcome.failures.append("the test ran out of its time")
-        elif status and not outcome.failures:
-            outcome.failures.append(f"the test ended with status {status}")
-        elif not outcome.passed and not outcome.failures:
-            outcome.failures.append("the test made no check")
+        outcome.end(status)
         self.done.add(self.current)
         self.current = None
         self.machine.deadline = time.monotonic() + BOOT_SECONDS
@@ -313,6 +344,10 @@ def find_crates() -> list[Path]:
     return sorted(path.parent for path in (TOP / "tests").glob("*/Cargo.toml"))
 
 
+def find_programs() -> list[Path]:
+    return sorted((TOP / "tests").glob("*/selftest.py"))
+
+
 def find_cases() -> list[Case]:
     return [Case.read(path) for path in sorted((TOP / "tests" / "vm").glob("*.sh"))
             if not path.name.startswith("lib")]
@@ -342,8 +377,8 @@ def build_module() -> None:
 
 def main() -> int:
     arguments = parse_arguments()
-    crates, cases = find_crates(), find_cases()
-    names = [crate.name for crate in crates] + [case.name for case in cases]
+    crates, programs, cases = find_crates(), find_programs(), find_cases()
+    names = [path.name for path in crates] + [path.parent.name for path in programs] + [case.name for case in cases]
     if arguments.list:
         print("\n".join(names))
         return 0
@@ -351,6 +386,7 @@ def main() -> int:
         if arguments.only not in names:
             raise vm.Failure(f"no test is named {arguments.only!r}; there are: {' '.join(names)}")
         crates = [crate for crate in crates if crate.name == arguments.only]
+        programs = [program for program in programs if program.parent.name == arguments.only]
         cases = [case for case in cases if case.name == arguments.only]
         for case in cases:
             if arguments.fs not in case.filesystems:
@@ -361,9 +397,11 @@ def main() -> int:
     report = Report()
     for crate in crates:
         run_crate(crate, report)
+    if arguments.fs == "ext4rs" and (programs or cases):
+        build_module()
+    for program in programs:
+        run_program(program, arguments.fs, report, stream=bool(arguments.only))
     if cases:
-        if arguments.fs == "ext4rs":
-            build_module()
         build_guest_tool()
     groups: dict[str, list[Case]] = {}
     for case in cases:
