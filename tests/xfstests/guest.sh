@@ -32,6 +32,8 @@ make_users() {
 	local name id=1001
 	for name in fsgqa fsgqa2 123456-fsgqa; do
 		printf '%s:x:%d:%d::/home/%s:/bin/bash\n' "$name" "$id" "$id" "$name" >>/etc/passwd
+		# su(1) wants to know that the account has not expired.
+		printf '%s:*:20000:0:99999:7:::\n' "$name" >>/etc/shadow
 		printf '%s:x:%d:\n' "$name" "$id" >>/etc/group
 		mkdir -p "/home/$name"
 		chown "$id:$id" "/home/$name"
