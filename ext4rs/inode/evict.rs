@@ -24,8 +24,6 @@ pub(crate) fn evict(inode: &Inode) {
         return;
     }
     let sb = inode.super_block();
-    // Goes last: with it inodes that held values of attributes may have to be deleted in turn.
-    let mut released = xattr::Released::new();
     let result = if Journal::is_in_handle() {
         // It would be deleted in the middle of somebody's transaction, for which that has no
         // credits; and the wait for a thaw is not possible.
@@ -33,7 +31,7 @@ pub(crate) fn evict(inode: &Inode) {
     } else {
         // Whoever gave up the reference need not be a writer.
         let _write = sb.start_internal_write();
-        delete(inode, &mut released)
+        delete(inode)
     };
     if let Err(e) = result {
         if !sb.data().is_stopped() {
@@ -46,18 +44,19 @@ pub(crate) fn evict(inode: &Inode) {
     }
 }
 
-/// Frees what the inode has, and then itself. Inodes that held values of its attributes go to
-/// `released`. It is an orphan, so that this may take several transactions.
-fn delete(inode: &Inode, released: &mut xattr::Released) -> Result {
+/// Frees what the inode has, and then itself. It is an orphan, so that this may take several
+/// transactions.
+///
+/// From the moment its number is free, a file may be made under that number in somebody's handle,
+/// which then waits until the inode is out of memory. So nothing here may wait for the journal any
+/// more: the last handle is not a sync one either, as in the next mount an orphan goes in any case.
+fn delete(inode: &Inode) -> Result {
     let sb = inode.super_block();
     let ino = u32::try_from(inode.ino()).map_err(|_| EINVAL)?;
     let extents = has_extents(inode);
     let credits = map::credits_remove(inode).max(CREDITS_LAST);
     let revokes = map::revokes_remove(inode);
     let mut handle = journal::start_freeing(sb, credits, revokes, Kind::Truncate)?;
-    if inode.is_sync() {
-        handle.set_sync();
-    }
     map::lower_size(inode, 0);
     if !extents {
         inode.data().raw.lock().i_block = [0; I_BLOCK_SIZE];
@@ -66,8 +65,16 @@ fn delete(inode: &Inode, released: &mut xattr::Released) -> Result {
     if extents {
         map::remove(&mut handle, inode, 0, u32::MAX)?;
     }
-    xattr::release(&mut handle, inode, released)?;
-    handle.ensure(CREDITS_LAST, 0)?;
+    let mut released = xattr::Released::new();
+    xattr::release(&mut handle, inode, &mut released)?;
+    if released.is_empty() {
+        handle.ensure(CREDITS_LAST, 0)?;
+    } else {
+        // With the last reference inodes that held values are deleted, in handles of their own.
+        handle.stop()?;
+        drop(released);
+        handle = journal::start(sb, CREDITS_LAST, Kind::Truncate)?;
+    }
     orphan::del(&handle, inode)?;
     // At least 1: a deletion time of 0 is none.
     let now = u32::try_from(now_seconds()).unwrap_or(u32::MAX);

@@ -34,6 +34,11 @@ impl Released {
         Self(KVec::new())
     }
 
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn add(&mut self, value: ARef<Inode>) -> Result {
         Ok(self.0.push(value, GFP_KERNEL)?)
     }
