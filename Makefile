@@ -18,6 +18,12 @@ JOBS ?= 1
 TIMEOUT_FACTOR ?= 1
 RESUME ?=
 
+# For tests that do random things: where to begin, and how much.
+SEED ?=
+SEEDS ?=
+STEPS ?=
+settings = $(foreach name,SEED SEEDS STEPS,$(if $($(name)),--set "$(name)=$($(name))"))
+
 built := build/$(if $(KDIR),kdir,stock)
 
 # Recipes start the kernel's build and scripts, which choose their own jobs; a
@@ -43,10 +49,10 @@ run: modules ## do the main job in a VM: mkfs, mount, write, fsync, unmount, che
 	@qemu/vm --name main --mem 2G --disk 4G --env FS=$(FS) --env MODULE=$(CURDIR)/$(built)/ext4rs.ko -- bash tests/run-main
 
 test: ## run the tests; T=name: only that one; FS=ext4: check the tests themselves
-	@tests/run --fs "$(FS)" $(if $(T),--only "$(T)")
+	@tests/run --fs "$(FS)" $(if $(T),--only "$(T)") $(settings)
 
 test-long: ## run the tests, the long ones too
-	@tests/run --fs "$(FS)" --long
+	@tests/run --fs "$(FS)" --long $(settings)
 
 xfstests: ## run xfstests; XFSTESTS=a built tree; TESTS="-g quick" CONFIG=4k FS=ext4rs JOBS=1 RESUME=1
 	@tests/xfstests/run --look "$(XFSTESTS)"

@@ -20,6 +20,7 @@ A script finds in its environment:
   GUEST_TOOL   the program of tests/guest
   WORK         an empty folder that stays on the host, for what is worth keeping
   /dev/vdb ... the disks that its header asks for; /dev/vda is for scratch
+  what --set gives: SEED and the like, for those that do random things
 
 Lines `#: key=value ...` at its head say what it needs:
   disks=4G,2G  disks (as for qemu/vm --disk, less options)      default: 2G
@@ -229,8 +230,8 @@ def build_guest_tool() -> None:
 class Boot:
     """One boot, in which the cases of a group run one after the other."""
 
-    def __init__(self, cases: list[Case], fs: str, stream: bool) -> None:
-        self.cases, self.fs, self.stream = cases, fs, stream
+    def __init__(self, cases: list[Case], fs: str, stream: bool, settings: dict[str, str]) -> None:
+        self.cases, self.fs, self.stream, self.settings = cases, fs, stream, settings
         name = cases[0].boot if fs == "ext4rs" else f"{cases[0].boot}-{fs}"
         self.machine = vm.Machine(
             name,
@@ -258,7 +259,7 @@ class Boot:
             "MODULE": str(BUILD / "stock" / "ext4rs.ko"),
             "GUEST_TOOL": str(GUEST_TOOL),
             "RUN": str(self.machine.folder),
-        }
+        } | self.settings
         show_status(f"run     {self.cases[0].boot}: booting")
         status = self.machine.run(["bash", "tests/run-guest", *words], environment, self._on_output)
         self._settle(status)
@@ -359,6 +360,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--only", metavar="NAME", help="run this test alone, its output shown as it comes")
     parser.add_argument("--fs", default="ext4rs", choices=("ext4rs", "ext4"), help="the filesystem under test")
     parser.add_argument("--long", action="store_true", help="the long tests too")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="for the scripts")
     parser.add_argument("--list", action="store_true", help="the tests' names")
     return parser.parse_args()
 
@@ -406,8 +408,9 @@ def main() -> int:
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(case.boot, []).append(case)
+    settings = dict(item.partition("=")[::2] for item in arguments.set)
     for group in groups.values():
-        Boot(group, arguments.fs, stream=bool(arguments.only)).run(report)
+        Boot(group, arguments.fs, bool(arguments.only), settings).run(report)
     return report.finish()
 
 

@@ -17,6 +17,7 @@ mod images;
 mod kernel;
 mod manifest;
 mod many;
+mod model;
 mod names;
 mod pace;
 mod powercut;
@@ -99,6 +100,7 @@ poke FILE [--writing]                                               use damaged 
 behave DIR [--prefix P] [--only NAME]                               test what programs rely on
 powercut DEV LOG TARGET AGAIN DIR --fs F --seed N --states N ...    cut the power, and look
 powercut TARGET AGAIN DIR --replay --keep FOLDER --state N ...      look at a state again
+model DEV DEV DIR DIR [FILE...] --fs F --seed N --seeds N --count N   random work beside ext4
 ";
 
 fn main() -> ExitCode {
@@ -274,6 +276,7 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
             Ok(())
         }
         "powercut" => power_cut(args),
+        "model" => model(args),
         "xattrs" => xattrs::compare(
             &args.path(0)?,
             &args.path(1)?,
@@ -393,6 +396,35 @@ fn power_cut(args: &Args) -> Result<(), Why> {
     };
     let mut report = report(args);
     cuts.run(&mut report)?;
+    report.finish()
+}
+
+fn model(args: &Args) -> Result<(), Why> {
+    let paths = [args.path(0)?, args.path(1)?, args.path(2)?, args.path(3)?];
+    let keep = std::path::Path::new(args.text("keep", ""));
+    let model = model::Model {
+        fs: args.text("fs", "ext4rs"),
+        devices: [&paths[0], &paths[1]],
+        dirs: [&paths[2], &paths[3]],
+        keep: (!keep.as_os_str().is_empty()).then_some(keep),
+        shrink: std::time::Duration::from_secs(args.number("shrink", 0)?),
+    };
+    let count = args.number("count", 20_000)?;
+    let mut report = report(args);
+    if args.has("lies") {
+        for (name, lie) in model::Lie::ALL {
+            report.test(&format!("notices-{name}"), || model.notices(lie));
+        }
+    }
+    for file in args.paths().into_iter().skip(4) {
+        let name = file.file_stem().unwrap_or_default().to_string_lossy();
+        report.test(&name, || model.replay(&file));
+    }
+    let first = args.number("seed", 1)?;
+    let every = args.number("every", 1)?;
+    for seed in (first..).step_by(every).take(args.number("seeds", 0)?) {
+        report.test(&format!("seed-{seed}"), || model.random(seed, count));
+    }
     report.finish()
 }
 

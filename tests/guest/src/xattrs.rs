@@ -62,7 +62,8 @@ pub fn acl(
     value
 }
 
-fn random_acl(rng: &mut Rng) -> Vec<u8> {
+/// An ACL attribute of any kind.
+pub fn random_acl(rng: &mut Rng) -> Vec<u8> {
     let mut perm = || rng.below(8) as u16;
     let (owner, group, other, mask) = (perm(), perm(), perm(), perm());
     let named: Vec<_> = (0..rng.below(6))

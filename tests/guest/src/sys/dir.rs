@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,11 @@ pub struct Entry {
     pub kind: u8,
     /// The name alone.
     pub name: OsString,
+}
+
+/// Opens a directory, and nothing else.
+pub fn open(path: &Path) -> io::Result<File> {
+    super::meta::open(path, libc::O_DIRECTORY as u32, 0)
 }
 
 /// One `getdents64` into a buffer of `room` bytes: no entry at the end of the directory.

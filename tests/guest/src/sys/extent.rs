@@ -177,3 +177,21 @@ pub fn send(to: &File, from: &File, offset: u64, count: usize) -> io::Result<usi
     let sent = answer(sent as i64)?;
     Ok(sent as usize)
 }
+
+/// `copy_file_range` of up to `count` bytes from `offset` of `from` to the same place of `to`.
+pub fn copy_range(to: &File, from: &File, offset: u64, count: usize) -> io::Result<usize> {
+    let mut at = i64::try_from(offset).map_err(io::Error::other)?;
+    let mut out = at;
+    // SAFETY: Both offsets live over the call.
+    let done = unsafe {
+        libc::copy_file_range(
+            from.as_raw_fd(),
+            &mut at,
+            to.as_raw_fd(),
+            &mut out,
+            count,
+            0,
+        )
+    };
+    answer(done as i64).map(|n| n as usize)
+}

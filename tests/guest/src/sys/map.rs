@@ -78,6 +78,15 @@ impl Map {
         answer(done as libc::c_long).map(|n| n as usize)
     }
 
+    /// `pread` of `length` bytes from the start of `file` to byte `at` of the mapping: a store that is
+    /// answered with EFAULT where the page cannot be had, while [`Map::store`] ends the program.
+    pub fn read_from(&self, file: &File, at: usize, length: usize) -> io::Result<usize> {
+        let to = self.part(at, length);
+        // SAFETY: `to` is valid for the length, and nobody holds a reference to it.
+        let done = unsafe { libc::pread(file.as_raw_fd(), to.cast(), length, 0) };
+        answer(done as libc::c_long).map(|n| n as usize)
+    }
+
     /// `msync(MS_SYNC)` of the whole mapping.
     pub fn sync(&self) -> io::Result<()> {
         // SAFETY: The range is the mapping itself.

@@ -5,7 +5,7 @@
 use super::{answer, c_bytes, c_path};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::path::Path;
 
 /// A point in time as the kernel takes it.
@@ -195,6 +195,24 @@ pub fn link_open(file: &File, to: &Path) -> io::Result<()> {
     let follow = libc::AT_SYMLINK_FOLLOW;
     // SAFETY: Both paths live over the call.
     answer(unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), follow) }.into()).map(drop)
+}
+
+/// `open` with any `O_*` flags; `mode` is for a file that is made.
+pub fn open(path: &Path, flags: u32, mode: u32) -> io::Result<File> {
+    let path = c_path(path)?;
+    let flags = flags as i32 | libc::O_CLOEXEC;
+    // SAFETY: The path lives over the call.
+    let file = answer(unsafe { libc::open(path.as_ptr(), flags, mode) }.into())?;
+    // SAFETY: The descriptor is fresh and owned by nobody else.
+    Ok(unsafe { File::from_raw_fd(file as RawFd) })
+}
+
+/// `truncate`.
+pub fn truncate(path: &Path, size: u64) -> io::Result<()> {
+    let path = c_path(path)?;
+    let size = i64::try_from(size).map_err(io::Error::other)?;
+    // SAFETY: The path lives over the call.
+    answer(unsafe { libc::truncate(path.as_ptr(), size) }.into()).map(drop)
 }
 
 /// `access` for the effective user.

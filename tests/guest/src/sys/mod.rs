@@ -11,6 +11,7 @@ pub mod handle;
 pub mod map;
 pub mod meta;
 pub mod process;
+pub mod stat;
 pub mod volume;
 pub mod xattr;
 

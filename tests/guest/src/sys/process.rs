@@ -56,6 +56,15 @@ pub fn become_user(uid: u32, gid: u32) -> io::Result<()> {
     answer(unsafe { libc::setresuid(uid, uid, uid) }.into()).map(drop)
 }
 
+/// Lets this thread be user `uid` and group `gid` for what concerns files. As root it has all rights
+/// again.
+pub fn act_as(uid: u32, gid: u32) {
+    // SAFETY: No memory is passed. (Neither call can tell of a failure.)
+    unsafe { libc::setfsgid(gid) };
+    // SAFETY: As above.
+    unsafe { libc::setfsuid(uid) };
+}
+
 /// Sets the bits that new files do not get.
 pub fn umask(mask: u32) {
     // SAFETY: No memory is passed.
