@@ -32,7 +32,7 @@ storm() {
 	local name=$1 seconds=$2
 	shift 2
 	fresh /dev/vdc "$@"
-	up /dev/vdc
+	up /dev/vdc "${how:-rw}"
 	check "$name" timeout $((seconds + 60)) "$tool" storm $dir --threads 8 --seconds "$seconds" \
 		--seed "$seconds" --cold
 	"$tool" manifest $dir >"$scratch/is"
@@ -48,4 +48,7 @@ rounds rounds-4k -b 4096 -N 300
 # On the second one there is space for hardly more than the names.
 storm storm-1k 60 -b 1024
 blocks=3000 storm storm-4k 15 -b 4096 -O ^orphan_file -N 64
+# Each removal waits for its commit, and numbers are scarce: they are used again while those that had
+# them are still on their way out of memory.
+how=sync blocks=16384 storm storm-sync 12 -b 4096 -N 128
 finish
