@@ -69,8 +69,7 @@ uncrowd DIR --seed N (the same)                                     remove them
 collide DIR                                                         use names of one hash
 listings DIR [--prefix P] [--only NAME]                             list what changes meanwhile
 subdirectories DIR                                                  make some where many are
-pace DIR --seed N --count N                                         time a directory of many files
-slower FILE FILE --limit PERCENT                                    the second took less time
+pace DIR OTHER --seed N --count N --limit PERCENT                   time a directory of many files
 names DIR --seed N --count N                                        use names, print what happens
 storm DIR --threads N --seconds N --seed N [--cold] [--failing]     use names, all at once
 rounds DIR --rounds N --writers N --seed N                          fill it, empty it
@@ -175,15 +174,16 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
             report.finish()
         }
         "subdirectories" => crowd::subdirectories(&args.path(0)?),
-        "pace" => pace::run(
-            &args.path(0)?,
-            args.number("count", 1000)?,
-            args.number("seed", 1)?,
-        ),
-        "slower" => {
+        "pace" => {
             let mut report = report(args);
-            let limit = args.number("limit", 130)?;
-            pace::compare(&args.path(0)?, &args.path(1)?, limit, &mut report)?;
+            pace::run(
+                &args.path(0)?,
+                &args.path(1)?,
+                args.number("count", 1000)?,
+                args.number("seed", 1)?,
+                args.number("limit", 100)?,
+                &mut report,
+            )?;
             report.finish()
         }
         "names" => {
