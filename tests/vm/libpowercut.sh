@@ -4,8 +4,8 @@
 # What the tests of power cuts share; sourced after lib.sh. The disks are one of 24 MiB for a volume
 # and a large one for its log.
 #
-# A run with bad states is kept in $WORK/ROUND: the volume before, the log, what was done, and the
-# first bad state's image. In the guest, after `prepare_cuts`, any of its states can be looked at again:
+# A run with bad states is kept in $WORK/ROUND: the volume before, the log, and what was done. In
+# the guest, after `prepare_cuts`, any of its states can be looked at again; its image is kept, too:
 #
 #   $GUEST_TOOL powercut /dev/ram0 /dev/ram1 /mnt --replay --keep $WORK/ROUND --seed SEED --state N
 

@@ -51,10 +51,8 @@ pub struct Log {
     bytes: u64,
 }
 
-/// What a device may hold after a cut.
+/// What a device may hold after a cut, beside the content.
 pub struct State {
-    /// The device's content.
-    pub image: Vec<u8>,
     /// The number of entries in the log that had happened for sure.
     pub past: usize,
     /// In words.
@@ -202,14 +200,15 @@ impl Log {
         (start, self.flushes[after.min(self.flushes.len() - 1)])
     }
 
-    /// A state of the device with the cut at `place`, of those that there may have been. In `image`
-    /// the first `done` entries are there, which are no more than are safe by then; they are more
-    /// afterwards. With `blind` the state is one that would be possible if the device had not been
+    /// Makes `out` a state of the device with the cut at `place`, of those that there may have been.
+    /// In `image` the first `done` entries are there, which are no more than are safe by then; they
+    /// are more afterwards. With `blind` the state is one that would be possible if the device had not been
     /// asked to flush for some time.
     pub fn state(
         &self,
         image: &mut [u8],
         done: &mut usize,
+        out: &mut [u8],
         place: usize,
         blind: bool,
         rng: &mut Rng,
@@ -224,8 +223,8 @@ impl Log {
             self.apply(image, nr, None)?;
         }
         *done = (*done).max(start);
+        out.copy_from_slice(image);
         let mut state = State {
-            image: image.to_vec(),
             past: place,
             what: format!("entry {place}"),
         };
@@ -233,15 +232,11 @@ impl Log {
         if !blind && rng.chance(30) {
             // As the log has it; what the disk was writing then may be there in part.
             for nr in start..place {
-                self.apply(&mut state.image, nr, None)?;
+                self.apply(out, nr, None)?;
             }
             if rng.chance(50) {
                 state.what += " in part";
-                self.apply(
-                    &mut state.image,
-                    place,
-                    Some((&Loss::Pieces(SECTORS[1], 50), rng)),
-                )?;
+                self.apply(out, place, Some((&Loss::Pieces(SECTORS[1], 50), rng)))?;
             }
             return Ok(state);
         }
@@ -262,7 +257,7 @@ impl Log {
         state.what += &format!(", {start} to {end} without {lost}");
         for nr in start..end {
             let loss = (!safe(nr)).then_some((&loss, &mut *rng));
-            self.apply(&mut state.image, nr, loss)?;
+            self.apply(out, nr, loss)?;
         }
         Ok(state)
     }

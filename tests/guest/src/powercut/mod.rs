@@ -16,7 +16,7 @@ mod work;
 
 use crate::report::Report;
 use crate::rng::Rng;
-use crate::sys::volume;
+use crate::sys::{map::Aligned, volume};
 use crate::volumes;
 use crate::why::{require, Why, Within};
 use history::History;
@@ -25,7 +25,7 @@ use log::Log;
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -183,6 +183,7 @@ impl Cuts<'_> {
     /// Looks at all states.
     fn cut(&self, run: &Run, report: &mut Report) -> Result<(), Why> {
         let (mut image, mut done) = (run.base.clone(), 0);
+        let mut cut = Aligned::new(image.len())?;
         let marks: BTreeMap<&str, usize> = run
             .log
             .marks
@@ -200,22 +201,27 @@ impl Cuts<'_> {
         let start = Instant::now();
         for mut pick in self.picks(run) {
             let rng = &mut pick.rng;
-            let state = run
-                .log
-                .state(&mut image, &mut done, pick.place, self.blind, rng)?;
+            let state = run.log.state(
+                &mut image,
+                &mut done,
+                cut.bytes(),
+                pick.place,
+                self.blind,
+                rng,
+            )?;
             require(last <= done, || "time goes back".into())?;
             last = done;
             *count.entry(pick.look).or_default() += 1;
-            let looked = self.look(&mut judge, &state.image, state.past, pick.look, rng);
+            if let (Some(keep), Some(nr)) = (self.keep, self.only) {
+                fs::write(keep.join(format!("state-{nr}")), cut.bytes())?;
+            }
+            let looked = self.look(&mut judge, cut.bytes(), state.past, pick.look, rng);
             if let Err(why) = looked {
                 // A failure may leave it mounted.
                 let _ = volume::umount(self.dir);
                 failed += 1;
                 let why = format!("state {} ({}): {why}", pick.nr, state.what);
                 bad.entry(pick.look).or_default().push(why);
-                if let (Some(keep), 1, false) = (self.keep, failed, self.losses) {
-                    fs::write(keep.join(format!("state-{}", pick.nr)), &state.image)?;
-                }
             }
         }
         let states: usize = count.values().sum();
@@ -299,16 +305,20 @@ impl Cuts<'_> {
         Ok(history)
     }
 
-    /// Puts `image` onto the target.
+    /// Puts `image`, which is aligned to pages, onto the target.
     fn put(&self, image: &[u8]) -> Result<(), Why> {
-        volumes::store(self.target, image).within(|| "the target".into())
+        let target = OpenOptions::new()
+            .write(true)
+            .custom_flags(libc::O_DIRECT)
+            .open(self.target)?;
+        target.write_all_at(image, 0).within(|| "the target".into())
     }
 
     /// Looks at what a cut left.
     fn look(
         &self,
         judge: &mut Judge,
-        image: &[u8],
+        image: &mut [u8],
         past: usize,
         look: Look,
         rng: &mut Rng,
@@ -334,11 +344,11 @@ impl Cuts<'_> {
         command(&["e2fsck", "-fn", &self.target.display().to_string()])
     }
 
-    /// Cuts the recovery.
+    /// Cuts the recovery; `image` does not stay as it is.
     fn look_again(
         &self,
         judge: &mut Judge,
-        image: &[u8],
+        image: &mut [u8],
         past: usize,
         rng: &mut Rng,
     ) -> Result<(), Why> {
@@ -350,12 +360,12 @@ impl Cuts<'_> {
         let places = 0..CUTS_AGAIN;
         let mut places: Vec<usize> = places.map(|_| log.place(0, rng)).collect();
         places.sort_unstable();
-        let (mut image, mut done) = (image.to_vec(), 0);
+        let (mut done, mut cut) = (0, Aligned::new(image.len())?);
         for place in places {
-            let state = log.state(&mut image, &mut done, place, self.blind, rng)?;
+            let state = log.state(image, &mut done, cut.bytes(), place, self.blind, rng)?;
             let fs = rng.pick(&[self.fs, self.fs, "ext4"]);
             let within = || format!("cut again ({}), under {fs}", state.what);
-            self.put(&state.image)?;
+            self.put(cut.bytes())?;
             volume::mount(self.target, self.dir, fs, 0, "").within(within)?;
             judge.judge(self.dir, past).within(within)?;
             self.close().within(within)?;

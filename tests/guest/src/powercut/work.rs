@@ -11,11 +11,16 @@ use crate::why::{Why, Within};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Directories that all tasks use. In the first, changes are there when a call returns.
 const SHARED: [&str; 4] = ["synchronous", "shared-1", "shared-2", "shared-3"];
+/// Steps that are done at least, however slow the machine is,
+const STEPS: usize = 600;
+/// but in no more than so many times the seconds asked for.
+const PATIENCE: u32 = 10;
 /// `FS_DIRSYNC_FL`.
 const DIRSYNC: u32 = 0x0001_0000;
 
@@ -36,7 +41,10 @@ pub struct Work<'a> {
     /// Held shared during each operation.
     gate: RwLock<()>,
     pub shared: Vec<Shared>,
-    end: Instant,
+    begin: Instant,
+    length: Duration,
+    /// Steps that were begun.
+    steps: AtomicUsize,
 }
 
 /// What a poisoned lock holds is as good: the error that poisoned it ends the test.
@@ -85,10 +93,19 @@ impl<'a> Work<'a> {
                 .collect(),
             gate: RwLock::default(),
             shared: shared.collect::<Result<_, Why>>()?,
-            end: Instant::now() + Duration::from_secs(seconds),
+            begin: Instant::now(),
+            length: Duration::from_secs(seconds),
+            steps: AtomicUsize::new(0),
         };
         work.mark("begin")?;
         Ok(work)
+    }
+
+    /// The time is up.
+    fn is_over(&self) -> bool {
+        let enough = self.steps.load(Ordering::Relaxed) >= STEPS;
+        let time = self.begin.elapsed();
+        time >= self.length && (enough || time >= self.length * PATIENCE)
     }
 
     /// What was done and promised.
@@ -145,8 +162,9 @@ impl<'a> Work<'a> {
                 .iter()
                 .map(|task| {
                     scope.spawn(move || {
-                        while Instant::now() < self.end {
+                        while !self.is_over() {
                             let _gate = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+                            self.steps.fetch_add(1, Ordering::Relaxed);
                             lock(task).step(self)?;
                         }
                         Ok(())
@@ -165,7 +183,7 @@ impl<'a> Work<'a> {
     /// Now and then: sync, freeze, remount.
     fn disturb(&self, seed: u64) -> Result<(), Why> {
         let mut rng = Rng::new(seed ^ 0x5eed);
-        while Instant::now() < self.end {
+        while !self.is_over() {
             std::thread::sleep(Duration::from_millis(rng.within(200, 900)));
             if rng.chance(50) {
                 // What was done before it began.
