@@ -19,7 +19,8 @@ model() {
 		--shrink "${SHRINK:-100}" "$@"
 }
 
-# both PAIR-1-ARGS PAIR-2-ARGS: what the first prints comes at once.
+# both PAIR-1-ARGS PAIR-2-ARGS: words without blanks; what the first prints comes at once.
+# shellcheck disable=SC2086
 both() {
 	model 2 $2 >"$scratch/second" 2>&1 &
 	model 1 $1

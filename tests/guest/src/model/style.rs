@@ -31,7 +31,7 @@ impl Style {
     /// The kind for `seed`: neighbouring seeds have all block and inode sizes.
     pub fn of_seed(seed: u64) -> Self {
         let n = seed.wrapping_sub(1);
-        let bit = |i: u32| n >> i & 1 == 1;
+        let bit = |i: u32| (n >> i) & 1 == 1;
         let full = bit(0) ^ bit(1) ^ bit(2);
         let mut rng = Rng::new(seed ^ 0x5747_1e00);
         let features = [
