@@ -25,6 +25,19 @@ pub enum XattrSpace {
     Security,
 }
 
+impl XattrSpace {
+    /// The one whose handler has these flags.
+    fn from_flags(flags: ffi::c_int) -> Self {
+        const USER: ffi::c_int = XattrSpace::User as ffi::c_int;
+        const TRUSTED: ffi::c_int = XattrSpace::Trusted as ffi::c_int;
+        match flags {
+            USER => Self::User,
+            TRUSTED => Self::Trusted,
+            _ => Self::Security,
+        }
+    }
+}
+
 /// What has to be true of an attribute that is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XattrFlags {
@@ -102,26 +115,9 @@ pub(super) fn handlers<T: FileSystem>() -> *const *const bindings::xattr_handler
 struct Handlers<T>(PhantomData<T>);
 
 impl<T: FileSystem> Handlers<T> {
-    const USER: bindings::xattr_handler = bindings::xattr_handler {
-        prefix: c"user.".to_bytes_with_nul().as_ptr().cast(),
-        get: Some(Self::get_user),
-        set: Some(Self::set_user),
-        ..pin_init::zeroed()
-    };
-
-    const TRUSTED: bindings::xattr_handler = bindings::xattr_handler {
-        prefix: c"trusted.".to_bytes_with_nul().as_ptr().cast(),
-        get: Some(Self::get_trusted),
-        set: Some(Self::set_trusted),
-        ..pin_init::zeroed()
-    };
-
-    const SECURITY: bindings::xattr_handler = bindings::xattr_handler {
-        prefix: c"security.".to_bytes_with_nul().as_ptr().cast(),
-        get: Some(Self::get_security),
-        set: Some(Self::set_security),
-        ..pin_init::zeroed()
-    };
+    const USER: bindings::xattr_handler = Self::handler(c"user.", XattrSpace::User);
+    const TRUSTED: bindings::xattr_handler = Self::handler(c"trusted.", XattrSpace::Trusted);
+    const SECURITY: bindings::xattr_handler = Self::handler(c"security.", XattrSpace::Security);
 
     const ALL: &'static [*const bindings::xattr_handler; 6] = &[
         &Self::USER,
@@ -132,56 +128,41 @@ impl<T: FileSystem> Handlers<T> {
         null(),
     ];
 
+    /// The handler of a namespace, which it keeps in its `flags`.
+    const fn handler(prefix: &'static CStr, space: XattrSpace) -> bindings::xattr_handler {
+        bindings::xattr_handler {
+            prefix: prefix.to_bytes_with_nul().as_ptr().cast(),
+            flags: space as ffi::c_int,
+            get: Some(Self::get),
+            set: Some(Self::set),
+            ..pin_init::zeroed()
+        }
+    }
+
     /// # Safety
     ///
-    /// Called by the VFS alone, as the handler of `user.`: the arguments live for the call.
-    unsafe extern "C" fn get_user(
-        _handler: *const bindings::xattr_handler,
+    /// Called by the VFS alone, as what one of these handlers gets values with: the arguments live
+    /// for the call.
+    unsafe extern "C" fn get(
+        handler: *const bindings::xattr_handler,
         _dentry: *mut bindings::dentry,
         inode: *mut bindings::inode,
         name: *const ffi::c_char,
         buffer: *mut ffi::c_void,
         size: usize,
     ) -> ffi::c_int {
+        // SAFETY: The handler is one of these, and static.
+        let space = XattrSpace::from_flags(unsafe { (*handler).flags });
         // SAFETY: What the VFS gives is what is asked for.
-        unsafe { get::<T>(XattrSpace::User, inode, name, buffer, size) }
+        unsafe { get::<T>(space, inode, name, buffer, size) }
     }
 
     /// # Safety
     ///
-    /// Called by the VFS alone, as the handler of `trusted.`: the arguments live for the call.
-    unsafe extern "C" fn get_trusted(
-        _handler: *const bindings::xattr_handler,
-        _dentry: *mut bindings::dentry,
-        inode: *mut bindings::inode,
-        name: *const ffi::c_char,
-        buffer: *mut ffi::c_void,
-        size: usize,
-    ) -> ffi::c_int {
-        // SAFETY: What the VFS gives is what is asked for.
-        unsafe { get::<T>(XattrSpace::Trusted, inode, name, buffer, size) }
-    }
-
-    /// # Safety
-    ///
-    /// Called by the VFS alone, as the handler of `security.`: the arguments live for the call.
-    unsafe extern "C" fn get_security(
-        _handler: *const bindings::xattr_handler,
-        _dentry: *mut bindings::dentry,
-        inode: *mut bindings::inode,
-        name: *const ffi::c_char,
-        buffer: *mut ffi::c_void,
-        size: usize,
-    ) -> ffi::c_int {
-        // SAFETY: What the VFS gives is what is asked for.
-        unsafe { get::<T>(XattrSpace::Security, inode, name, buffer, size) }
-    }
-
-    /// # Safety
-    ///
-    /// Called by the VFS alone, as the handler of `user.`: the arguments live for the call.
-    unsafe extern "C" fn set_user(
-        _handler: *const bindings::xattr_handler,
+    /// Called by the VFS alone, as what one of these handlers sets values with: the arguments live
+    /// for the call.
+    unsafe extern "C" fn set(
+        handler: *const bindings::xattr_handler,
         _idmap: *mut bindings::mnt_idmap,
         _dentry: *mut bindings::dentry,
         inode: *mut bindings::inode,
@@ -190,42 +171,10 @@ impl<T: FileSystem> Handlers<T> {
         size: usize,
         flags: ffi::c_int,
     ) -> ffi::c_int {
+        // SAFETY: The handler is one of these, and static.
+        let space = XattrSpace::from_flags(unsafe { (*handler).flags });
         // SAFETY: What the VFS gives is what is asked for.
-        unsafe { set::<T>(XattrSpace::User, inode, name, value, size, flags) }
-    }
-
-    /// # Safety
-    ///
-    /// Called by the VFS alone, as the handler of `trusted.`: the arguments live for the call.
-    unsafe extern "C" fn set_trusted(
-        _handler: *const bindings::xattr_handler,
-        _idmap: *mut bindings::mnt_idmap,
-        _dentry: *mut bindings::dentry,
-        inode: *mut bindings::inode,
-        name: *const ffi::c_char,
-        value: *const ffi::c_void,
-        size: usize,
-        flags: ffi::c_int,
-    ) -> ffi::c_int {
-        // SAFETY: What the VFS gives is what is asked for.
-        unsafe { set::<T>(XattrSpace::Trusted, inode, name, value, size, flags) }
-    }
-
-    /// # Safety
-    ///
-    /// Called by the VFS alone, as the handler of `security.`: the arguments live for the call.
-    unsafe extern "C" fn set_security(
-        _handler: *const bindings::xattr_handler,
-        _idmap: *mut bindings::mnt_idmap,
-        _dentry: *mut bindings::dentry,
-        inode: *mut bindings::inode,
-        name: *const ffi::c_char,
-        value: *const ffi::c_void,
-        size: usize,
-        flags: ffi::c_int,
-    ) -> ffi::c_int {
-        // SAFETY: What the VFS gives is what is asked for.
-        unsafe { set::<T>(XattrSpace::Security, inode, name, value, size, flags) }
+        unsafe { set::<T>(space, inode, name, value, size, flags) }
     }
 }
 
