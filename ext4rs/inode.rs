@@ -33,7 +33,7 @@ use ext4rs_layout::{
 };
 use ext4rs_vfs::{
     buffer_head::BufferHead,
-    fs::{AttributeFlags, INode, Iget, NewINode, Timespec},
+    fs::{now_seconds, AttributeFlags, INode, Iget, NewINode, Timespec},
     plug::with_plug,
     rwsem::RwSemaphore,
 };
@@ -535,6 +535,13 @@ pub(crate) fn set_dtime(handle: &Handle<'_>, sb: &Sb, ino: u32, dtime: u32) -> R
             disk::update_checksum(raw, &vol.inode_format, disk::seed(raw, ino, vol.seed))
         })?
         .map_err(|e| report::from_layout(sb, "set_dtime", Some(ino.into()), Some(bh.block()), e))
+}
+
+/// Gives an inode the current time as that of its deletion. As [`set_dtime`].
+pub(crate) fn set_deleted(handle: &Handle<'_>, sb: &Sb, ino: u32) -> Result {
+    // At least 1: a deletion time of 0 is none.
+    let now = u32::try_from(now_seconds()).unwrap_or(u32::MAX);
+    set_dtime(handle, sb, ino, now.max(1))
 }
 
 /// Remembers the transaction that fsync, and fdatasync if `data`, has to wait for.

@@ -18,7 +18,7 @@ use ext4rs_layout::{
     dir::{self, NAME_MAX},
     inode::{FL_EXTENTS, I_BLOCK_SIZE, MODE_LINK},
 };
-use ext4rs_vfs::fs::{now_seconds, Dentry, IdMap, Inherited, NewINode};
+use ext4rs_vfs::fs::{Dentry, IdMap, Inherited, NewINode};
 use kernel::{prelude::*, sync::atomic::ordering::Relaxed};
 
 /// What a new file begins with, beside its name.
@@ -120,15 +120,34 @@ fn make_in(
         Content::Device(rdev) => rdev,
         _ => 0,
     };
-    let inode = inode::create(handle, idmap, dir.inode(), inherited.mode, rdev)?;
-    let attributed = xattr::init(handle, &inode, dir.inode(), Some(dentry), inherited);
-    let entered = attributed.and_then(|()| match content {
-        _ if inode.is_dir() => enter_directory(handle, dir, &place, name, &inode),
-        Content::Target(target) => set_target(handle, &inode, target)
-            .and_then(|()| enter(handle, dir, &place, name, &inode)),
-        _ => enter(handle, dir, &place, name, &inode),
-    });
-    match entered {
+    let parent = dir.inode();
+    let dentry = Some(dentry);
+    make_inode(handle, idmap, parent, dentry, inherited, rdev, |inode| {
+        if inode.is_dir() {
+            return enter_directory(handle, dir, &place, name, inode);
+        }
+        if let Content::Target(target) = content {
+            set_target(handle, inode, target)?;
+        }
+        enter(handle, dir, &place, name, inode)
+    })
+}
+
+/// Makes an inode with what it inherits, and has `finish` do the rest: if that fails it is taken
+/// back. It is made in `dir`, under the name of `dentry` if it gets one.
+fn make_inode(
+    handle: &Handle<'_>,
+    idmap: &IdMap,
+    dir: &Inode,
+    dentry: Option<&Dentry<Ext4>>,
+    inherited: &Inherited,
+    rdev: u32,
+    finish: impl FnOnce(&Inode) -> Result,
+) -> Result<NewINode<Ext4>> {
+    let inode = inode::create(handle, idmap, dir, inherited.mode, rdev)?;
+    let finished =
+        xattr::init(handle, &inode, dir, dentry, inherited).and_then(|()| finish(&inode));
+    match finished {
         Ok(()) => Ok(inode),
         Err(e) => {
             // If this fails the volume has stopped: nothing of the handle gets to the disk then.
@@ -150,17 +169,9 @@ pub(super) fn whiteout(
     dentry: &Dentry<Ext4>,
     inherited: &Inherited,
 ) -> Result<NewINode<Ext4>> {
-    let inode = inode::create(handle, idmap, dir, inherited.mode, 0)?;
-    let attributed = xattr::init(handle, &inode, dir, Some(dentry), inherited)
-        .and_then(|()| inode::mark_dirty(handle, &inode));
-    match attributed {
-        Ok(()) => Ok(inode),
-        Err(e) => {
-            // As in `make_in`.
-            let _ = give_up(handle, inode);
-            Err(e)
-        }
-    }
+    make_inode(handle, idmap, dir, Some(dentry), inherited, 0, |inode| {
+        inode::mark_dirty(handle, inode)
+    })
 }
 
 /// Makes a regular file that no directory names: an orphan, until it gets a name or is closed.
@@ -175,30 +186,23 @@ fn nameless_as(idmap: &IdMap, dir: &Inode, inherited: &Inherited) -> Result<NewI
         .saturating_add(xattr::credits_new(sb))
         .saturating_add(orphan::CREDITS);
     let handle = journal::start(sb, credits, journal::Kind::Dir)?;
-    let inode = inode::create(&handle, idmap, dir, inherited.mode, 0)?;
-    let orphaned = xattr::init(&handle, &inode, dir, None, inherited).and_then(|()| {
+    let inode = make_inode(&handle, idmap, dir, None, inherited, 0, |inode| {
         inode.set_nlink(0);
-        orphan::add(&handle, &inode)?;
-        inode::mark_dirty(&handle, &inode)
-    });
-    if let Err(e) = orphaned {
-        // As in `make_in`.
-        let _ = give_up(&handle, inode);
-        return Err(e);
-    }
+        orphan::add(&handle, inode)?;
+        inode::mark_dirty(&handle, inode)
+    })?;
     handle.stop()?;
     Ok(inode)
 }
 
-/// Takes back an inode that was made in this handle and has no blocks but one of attributes. In the table it becomes a
-/// deleted one: it has a mode by now, and to `e2fsck` what has links counts as in use.
+/// Takes back an inode that was made in this handle and has no blocks but one of attributes. In the
+/// table it becomes a deleted one: it has a mode by now, and to `e2fsck` what has links counts as in
+/// use.
 pub(super) fn give_up(handle: &Handle<'_>, inode: NewINode<Ext4>) -> Result {
     let ino = u32::try_from(inode.ino()).map_err(|_| EINVAL)?;
     xattr::release_block(handle, &inode)?;
     inode.set_nlink(0);
-    // At least 1: a deletion time of 0 is none.
-    let now = u32::try_from(now_seconds()).unwrap_or(u32::MAX);
-    inode::set_dtime(handle, inode.super_block(), ino, now.max(1))?;
+    inode::set_deleted(handle, inode.super_block(), ino)?;
     inode::mark_dirty(handle, &inode)?;
     let new = NewIno {
         ino,

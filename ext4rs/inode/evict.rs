@@ -3,14 +3,14 @@
 //! The end of an inode: in memory, and if nothing names it any more, on disk. Behaviour:
 //! `ext4_evict_inode`, `ext4_free_inode`.
 
-use super::{has_extents, mark_dirty, set_dtime, Inode};
+use super::{has_extents, mark_dirty, set_deleted, Inode};
 use crate::{
     alloc,
     journal::{self, Kind},
     map, orphan, report, xattr,
 };
 use ext4rs_layout::inode::I_BLOCK_SIZE;
-use ext4rs_vfs::{fs::now_seconds, jbd2::Journal};
+use ext4rs_vfs::jbd2::Journal;
 use kernel::prelude::*;
 
 /// Blocks that the last step of a deletion changes: the orphans, and the inode's number.
@@ -76,9 +76,7 @@ fn delete(inode: &Inode) -> Result {
         handle = journal::start(sb, CREDITS_LAST, Kind::Truncate)?;
     }
     orphan::del(&handle, inode)?;
-    // At least 1: a deletion time of 0 is none.
-    let now = u32::try_from(now_seconds()).unwrap_or(u32::MAX);
-    set_dtime(&handle, sb, ino, now.max(1))?;
+    set_deleted(&handle, sb, ino)?;
     mark_dirty(&handle, inode)?;
     // A bitmap that is bad is reported, and the inode remains in use in it.
     let freed = alloc::free_inode(&handle, sb, ino, inode.mode());
