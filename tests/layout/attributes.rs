@@ -4,6 +4,9 @@
 //! lists, and on volumes that debugfs and e2fsck then read.
 
 mod common;
+#[macro_use]
+#[path = "common/volumes.rs"]
+mod volumes;
 
 use common::image::{Config, Image};
 use common::volume::Volume;
@@ -314,7 +317,7 @@ fn access_lists() {
     }
 }
 
-fn on_volume(config: &Config) {
+fn all(config: &Config) {
     let image = Image::filled(config);
     let volume = Volume::open(&image.path);
     let rules = Rules::new(&volume.sb);
@@ -371,24 +374,6 @@ fn on_volume(config: &Config) {
     assert!(got[0].contains("\"1\""), "{got:?}");
     assert!(got[1].contains(&format!("\"{short}\"")), "{got:?}");
     assert!(got[2].contains("trusted.empty (0)"), "{got:?}");
-}
-
-macro_rules! volumes {
-    ($( $name:ident: $block:literal, $size:literal, $features:literal, $options:expr; )*) => {
-        $(
-            #[test]
-            fn $name() {
-                on_volume(&Config {
-                    name: stringify!($name),
-                    block: $block,
-                    size: $size,
-                    features: $features,
-                    options: &$options,
-                    hash: ("half_md4", false),
-                });
-            }
-        )*
-    };
 }
 
 volumes! {

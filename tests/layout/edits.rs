@@ -4,6 +4,9 @@
 //! journal with something in it.
 
 mod common;
+#[macro_use]
+#[path = "common/volumes.rs"]
+mod volumes;
 
 use common::image::{Config, Image};
 use common::volume::Volume;
@@ -14,24 +17,6 @@ use ext4rs_layout::inode::{self, Inode, Time};
 use ext4rs_layout::journal::{self, JournalSuper};
 use ext4rs_layout::superblock::{ErrorCode, ErrorRecord};
 use ext4rs_layout::{bitmap, dir, group, htree, superblock, Compat, Incompat};
-
-macro_rules! volumes {
-    ($( $name:ident: $block:literal, $size:literal, $features:literal, $options:expr; )*) => {
-        $(
-            #[test]
-            fn $name() {
-                all(&Config {
-                    name: stringify!($name),
-                    block: $block,
-                    size: $size,
-                    features: $features,
-                    options: &$options,
-                    hash: ("half_md4", false),
-                });
-            }
-        )*
-    };
-}
 
 volumes! {
     small_blocks: "1024", "64M", "", [];

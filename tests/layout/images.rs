@@ -3,36 +3,13 @@
 //! Real volumes of many kinds, read by the crate and held against what dumpe2fs and debugfs say.
 
 mod common;
+#[macro_use]
+#[path = "common/volumes.rs"]
+mod volumes;
 mod held;
 
 use common::image::{Config, Image};
 use common::volume::Volume;
-
-/// One test a kind of volume.
-macro_rules! volumes {
-    ($(
-        $name:ident: $block:literal, $size:literal, $features:literal, $options:expr
-        $(, $hash:expr)?;
-    )*) => {
-        $(
-            #[test]
-            fn $name() {
-                #[allow(unused_mut, unused_assignments)]
-                let mut hash = ("half_md4", false);
-                $( hash = $hash; )?
-                let config = Config {
-                    name: stringify!($name),
-                    block: $block,
-                    size: $size,
-                    features: $features,
-                    options: &$options,
-                    hash,
-                };
-                all(&config);
-            }
-        )*
-    };
-}
 
 volumes! {
     default_1k: "1024", "64M", "", [];

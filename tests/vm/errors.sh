@@ -13,13 +13,7 @@ sectors=$(blockdev --getsz /dev/vdb)
 good="0 $sectors linear /dev/vdb 0"
 device=/dev/mapper/errors
 
-# turn TABLE: the device behaves so from now on. Nothing is written on the way.
-turn() {
-	dmsetup suspend --noflush --nolockfs errors
-	dmsetup load errors --table "$1"
-	dmsetup resume errors
-}
-fail_writes() { turn "0 $sectors flakey /dev/vdb 0 0 100 1 error_writes"; }
+fail_writes() { turn errors "0 $sectors flakey /dev/vdb 0 0 100 1 error_writes"; }
 
 # refused NAME COMMAND...: it ends soon, and fails.
 refused() {
@@ -46,7 +40,7 @@ begin() {
 # whole NAME: the device is well again, and the volume, too.
 whole() {
 	check "$1-umount" timeout 30 umount $dir || exit 1
-	turn "$good"
+	turn errors "$good"
 	up $device
 	same "$1-kept" /tmp/kept $dir/a/kept
 	umount $dir
@@ -68,7 +62,7 @@ for block in 1024 4096; do
 	whole "$name-writes"
 
 	begin -b "$block"
-	turn "0 $sectors error"
+	turn errors "0 $sectors error"
 	echo 3 >/proc/sys/vm/drop_caches
 	refused "$name-read" cat $dir/a/kept
 	refused "$name-list" ls -lR $dir

@@ -78,6 +78,13 @@ up() {
 	}
 }
 
+# turn NAME TABLE: the device-mapper device behaves so from now on. Nothing is written on the way.
+turn() {
+	dmsetup suspend --noflush --nolockfs "$1"
+	dmsetup load "$1" --table "$2"
+	dmsetup resume "$1"
+}
+
 # fsck NAME DEVICE: the volume is consistent.
 fsck() { check "$1-fsck" e2fsck -fn "$2"; }
 

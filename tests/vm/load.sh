@@ -14,13 +14,6 @@ good="0 $sectors linear /dev/vdb 0"
 device=/dev/mapper/load
 dmsetup create load --table "$good"
 
-# turn TABLE: the device behaves so from now on. Nothing is written on the way.
-turn() {
-	dmsetup suspend --noflush --nolockfs load
-	dmsetup load load --table "$1"
-	dmsetup resume load
-}
-
 # begin SECONDS [OPTIONS [MKE2FS-OPTION...]]: a volume with a file, that many use for so long.
 begin() {
 	local seconds=$1 options=${2:-rw}
@@ -46,7 +39,7 @@ over() {
 # whole NAME: it can be unmounted; the device is well again, and the volume, too.
 whole() {
 	check "$1-umount" timeout 60 umount $dir || exit 1
-	turn "$good"
+	turn load "$good"
 	up $device
 	same "$1-kept" /tmp/kept $dir/kept
 	timeout 60 umount $dir
@@ -101,7 +94,7 @@ failing() {
 	local name=$1 options=$2 table=$3 block
 	for block in 1024 4096; do
 		begin 5 "$options" -b $block
-		turn "$table"
+		turn load "$table"
 		sleep 2
 		echo 3 >/proc/sys/vm/drop_caches
 		over "$name-${block:0:1}k"

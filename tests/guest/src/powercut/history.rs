@@ -37,6 +37,20 @@ pub struct Promise {
     pub data: Data,
 }
 
+impl Promise {
+    /// All that `task` has done with its first `done` operations is on the disk.
+    pub fn of_all(task: usize, done: usize) -> Self {
+        Self {
+            mark: 0,
+            task,
+            least: done,
+            upto: done,
+            own: false,
+            data: Data::All,
+        }
+    }
+}
+
 /// All that was done and promised.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct History {

@@ -192,14 +192,7 @@ impl<'a> Judge<'a> {
         let mut history = history.clone();
         for task in 0..history.tasks.len() {
             let done = history.tasks[task].len();
-            history.promises.push(Promise {
-                mark: 0,
-                task,
-                least: done,
-                upto: done,
-                own: false,
-                data: Data::All,
-            });
+            history.promises.push(Promise::of_all(task, done));
         }
         let promises = history.promises.len();
         require(promises > 0, || "no tasks".into())?;

@@ -3,7 +3,7 @@
 //! What is done to the volume before the power goes: several tasks use it in every way there is,
 //! and note what they did and what they were promised.
 
-use super::history::{Data, History, Promise};
+use super::history::{History, Promise};
 use super::task::Task;
 use crate::rng::Rng;
 use crate::sys::{dm::Target, meta, volume};
@@ -121,17 +121,8 @@ impl<'a> Work<'a> {
 
     /// What all tasks have done so far.
     fn everything(&self) -> Vec<Promise> {
-        let all = self.tasks.iter().enumerate().map(|(task, state)| {
-            let done = lock(state).ops.len();
-            Promise {
-                mark: 0,
-                task,
-                least: done,
-                upto: done,
-                own: false,
-                data: Data::All,
-            }
-        });
+        let all = self.tasks.iter().enumerate();
+        let all = all.map(|(task, state)| Promise::of_all(task, lock(state).ops.len()));
         all.collect()
     }
 
