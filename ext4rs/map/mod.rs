@@ -510,6 +510,10 @@ pub(crate) fn lower_size(inode: &Inode, size: u64) {
 ///
 /// As [`lookup`].
 pub(crate) fn has_blocks_from(inode: &Inode, from: u32) -> Result<bool> {
+    // A file of the greatest size has no block behind its end that a tree could be asked for.
+    if u64::from(from) >= LBLK_END {
+        return Ok(false);
+    }
     let map = &inode.data().map;
     let _shared = map.lock.read();
     match extent_tree::lookup(inode, from)? {
