@@ -202,6 +202,9 @@ impl Generator {
                 crowd.path = path;
             }
         }
+        // With fewer names before them, some of the `..` lead too far.
+        self.nodes.retain(|name, _| stays_inside(name));
+        self.crowds.retain(|crowd| stays_inside(&crowd.path));
     }
 
     // --- choices ---
@@ -255,17 +258,14 @@ impl Generator {
         if parent.len() > 1500 && !self.rng.chance(5) {
             return Name(name.replace("..", "dots"));
         }
-        if name == ".." || name == "." {
-            return Name(if parent == "." {
-                name.replace("..", "a")
-            } else {
-                format!("{parent}/{name}")
-            });
-        }
-        Name(if parent == "." {
-            name
+        let path = match parent.as_str() {
+            "." => name,
+            _ => format!("{parent}/{name}"),
+        };
+        Name(if stays_inside(&path) {
+            path
         } else {
-            format!("{parent}/{name}")
+            path.replace("..", "a")
         })
     }
 
@@ -793,4 +793,21 @@ impl Generator {
             },
         }
     }
+}
+
+/// Whether `path` cannot lead out of the volume, whatever its directories are: also where one is a
+/// symbolic link, which never leads up.
+fn stays_inside(path: &str) -> bool {
+    let mut depth = 0_usize;
+    path.split('/').all(|part| {
+        match part {
+            "" | "." => {}
+            ".." => match depth.checked_sub(1) {
+                Some(above) => depth = above,
+                None => return false,
+            },
+            _ => depth += 1,
+        }
+        true
+    })
 }
