@@ -7,7 +7,7 @@ use super::side::Side;
 use super::style::Style;
 use crate::rng::Rng;
 use crate::sys::stat;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Operations between two comparisons of everything.
 const WALKS: u64 = 1000;
@@ -15,6 +15,8 @@ const WALKS: u64 = 1000;
 const NAMES: usize = 700;
 /// Bytes of data at most, where the volume is not to get full.
 const DATA: u64 = 24 << 20;
+/// Attributes that are remembered.
+const ATTRIBUTES: usize = 24;
 /// A file counts for no more than this, in bytes: the rest are holes.
 const COUNTED: u64 = 1 << 20;
 /// Names to choose from, so that they are met again; those of the targets of links are among them.
@@ -68,6 +70,8 @@ pub struct Generator {
     /// Sizes of the open files.
     open: [Option<u64>; SLOTS as usize],
     crowds: Vec<Crowd>,
+    /// The attributes that were set last, and of which file.
+    attributes: VecDeque<(Name, Key)>,
     steps: u64,
     /// Operations that come next, the last one first.
     planned: Vec<Op>,
@@ -88,6 +92,7 @@ impl Generator {
             nodes: BTreeMap::from([(".".to_owned(), root)]),
             open: [None; SLOTS as usize],
             crowds: Vec::new(),
+            attributes: VecDeque::new(),
             steps: 0,
             planned: Vec::new(),
             emptying: false,
@@ -151,6 +156,10 @@ impl Generator {
                 }
             }
             Op::Remount {} | Op::Check {} => self.open = [None; SLOTS as usize],
+            Op::SetAttr { path, name, .. } if fine => {
+                self.attributes.push_front((path.clone(), name.clone()));
+                self.attributes.truncate(ATTRIBUTES);
+            }
             _ => {}
         }
         for path in op.paths() {
@@ -582,6 +591,15 @@ impl Generator {
         Key(format!("{start}{}", letter.repeat(length)))
     }
 
+    /// An attribute of the file, or one of those that were set last of theirs.
+    fn attribute(&mut self, path: Name) -> (Name, Key) {
+        let known = self.rng.below(2 * ATTRIBUTES as u64) as usize;
+        match self.attributes.get(known) {
+            Some(known) => known.clone(),
+            None => (path, self.attribute_name()),
+        }
+    }
+
     fn attributes(&mut self) -> Op {
         let path = match self.rng.below(20) {
             0 => Name(".".into()),
@@ -605,7 +623,7 @@ impl Generator {
                 nanos: self.rng.pick(&[0, 1, 999_999_999, 500_000_000]),
             },
             40..=64 => {
-                let name = self.attribute_name();
+                let (path, name) = self.attribute(path);
                 let length = match self.rng.below(12) {
                     0 => self.rng.below(self.style.block + 100),
                     1 => 0,
@@ -626,7 +644,7 @@ impl Generator {
                 }
             }
             65..=70 => {
-                let name = self.attribute_name();
+                let (path, name) = self.attribute(path);
                 Op::GetAttr {
                     path,
                     name,
@@ -634,10 +652,10 @@ impl Generator {
                 }
             }
             71..=82 => {
-                let name = match self.rng.below(8) {
-                    0 => Key("system.posix_acl_access".into()),
-                    1 => Key("system.posix_acl_default".into()),
-                    _ => self.attribute_name(),
+                let (path, name) = match self.rng.below(8) {
+                    0 => (path, Key("system.posix_acl_access".into())),
+                    1 => (path, Key("system.posix_acl_default".into())),
+                    _ => self.attribute(path),
                 };
                 Op::RemoveAttr { path, name }
             }
