@@ -62,7 +62,9 @@ impl<T: FileSystem> Registration<T> {
                 unsafe {
                     slot.write_bytes(0, 1);
                     (*slot).name = T::NAME.as_char_ptr();
-                    (*slot).fs_flags = (bindings::FS_REQUIRES_DEV | bindings::FS_MGTIME) as ffi::c_int;
+                    (*slot).fs_flags = (bindings::FS_REQUIRES_DEV
+                        | bindings::FS_ALLOW_IDMAP
+                        | bindings::FS_MGTIME) as ffi::c_int;
                     (*slot).owner = module.as_ptr();
                     (*slot).init_fs_context = Some(super_block::init_fs_context::<T>);
                     (*slot).kill_sb = Some(super_block::kill_sb::<T>);

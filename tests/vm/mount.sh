@@ -118,6 +118,70 @@ twice() {
 	down mount-twice $dev
 }
 
+# as USER COMMAND...: what is said, less what names the program.
+as() {
+	local said
+	said=$(setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}" 2>&1) || said="fails: ${said##*: }"
+	echo "$1 $2: $said"
+}
+
+# Another view of a directory, in which what belongs to root is user 1000's.
+idmapped() {
+	local to=$other_dir
+	mkdir $dir/view
+	echo private >$dir/view/mine
+	echo other >$dir/view/other
+	chmod 600 $dir/view/*
+	chown 7:7 $dir/view/other
+	mount --bind -o X-mount.idmap="u:0:1000:1 g:0:1000:1" $dir/view $to 2>&1 || return
+	stat -c '%n %u %g %A' $to $to/*
+	as 1000 cat $to/mine
+	as 1000 cat $to/other
+	as 1001 cat $to/mine
+	as 1000 sh -c "echo more >>$to/mine && cat $to/mine"
+	as 1000 truncate -s 5 $to/mine
+	as 1000 mkdir $to/new
+	as 1000 ln -s target $to/symlink
+	as 1000 mkfifo $to/fifo
+	as 1000 cp $to/mine $to/copy
+	as 1000 mv $to/copy $to/moved
+	as 1000 ln $to/moved $to/second
+	as 1000 chmod 2755 $to/new
+	as 1000 touch $to/new/below
+	as 1000 chown 1000:1000 $to/new
+	as 1000 chown 7 $to/new
+	as 1000 setfattr -n user.a -v b $to/mine
+	as 1000 setfacl -m u:1000:r,u:1001:rw $to/mine
+	as 1000 setfacl -d -m u:1000:rwx $to/new
+	as 1000 touch $to/new/inheriting
+	as 1000 getfacl -cn $to/mine $to/new $to/new/inheriting
+	as 1001 chmod 777 $to/new
+	as 1001 touch $to/nothing
+	as 1000 chattr +d $to/mine
+	as 1001 chattr +a $to/mine
+	as 1000 rm $to/second
+	as 1001 rm -f $to/moved
+	as 0 touch $to/no-such-owner
+	stat -c '%n %u %g %A' $to/* $to/new/*
+	umount $to
+	echo "on the volume"
+	(cd $dir/view && stat -c '%n %u %g %A' ./* new/* && getfacl -n mine new new/inheriting)
+}
+
+idmap() {
+	fresh $dev
+	up $dev rw ext4
+	idmapped >"$scratch/want"
+	umount $dir
+	fresh $dev
+	up $dev
+	idmapped >"$scratch/is"
+	down mount-idmap $dev
+	sed -i "s,$other_dir,view,g" "$scratch/want" "$scratch/is"
+	check mount-idmap-counts grep -q '^1000 cat: private' "$scratch/is"
+	same mount-idmap "$scratch/want" "$scratch/is"
+}
+
 # What dumpe2fs shows of the superblock, less what a mount may change.
 super() { dumpe2fs -h "$1" 2>/dev/null | grep -E "$2"; }
 
@@ -167,4 +231,5 @@ remount
 twice
 superblock
 statfs
+idmap
 finish
