@@ -14,15 +14,22 @@ good="0 $sectors linear /dev/vdb 0"
 device=/dev/mapper/load
 dmsetup create load --table "$good"
 
-# begin SECONDS [OPTIONS [MKE2FS-OPTION...]]: a volume with a file, that many use for so long.
-begin() {
-	local seconds=$1 options=${2:-rw}
-	shift 2
+# prepare OPTIONS MKE2FS-OPTION...: a volume with a file.
+prepare() {
+	local options=$1
+	shift
 	fresh $device "$@"
 	up $device "$options"
 	dd if=/dev/urandom of=/tmp/kept bs=100K count=10 status=none
 	dd if=/tmp/kept of=$dir/kept conv=fsync status=none
 	sync -f $dir
+}
+
+# begin SECONDS OPTIONS MKE2FS-OPTION...: such a volume, that many use for so long.
+begin() {
+	local seconds=$1
+	shift
+	prepare "$@"
 	"$tool" storm $dir --threads 6 --seconds "$seconds" --seed "$seconds" --failing \
 		>"$scratch/storm" 2>&1 &
 	storm=$!
@@ -69,23 +76,8 @@ freeze() {
 }
 
 remount() {
-	local i done=0
-	begin 8 rw -b 4096
-	for i in $(seq 400); do
-		if timeout 30 mount -o remount,ro $dir 2>/dev/null; then
-			done=$((done + 1))
-			e2fsck -fn $device >"$scratch/ro" 2>&1 || {
-				tail -n 5 "$scratch/ro"
-				not_ok load-remount "it is not whole when read-only"
-			}
-			timeout 30 mount -o remount,rw $dir || not_ok load-remount "not writable again"
-		fi
-		kill -0 $storm 2>/dev/null || break
-		sleep 0.02
-	done
-	check load-remounted test $done -gt 0
-	echo "# $done times of $i"
-	over load-remount
+	prepare rw -b 4096
+	check load-remount timeout 200 "$tool" remount $device $dir --threads 6 --count 12 --seed 8
 	whole load-remount
 }
 

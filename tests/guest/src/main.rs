@@ -23,6 +23,7 @@ mod pace;
 mod powercut;
 mod readback;
 mod refused;
+mod remount;
 mod report;
 mod rng;
 mod rounds;
@@ -72,6 +73,7 @@ subdirectories DIR                                                  make some wh
 pace DIR OTHER --seed N --count N --limit PERCENT                   time a directory of many files
 names DIR --seed N --count N                                        use names, print what happens
 storm DIR --threads N --seconds N --seed N [--cold] [--failing]     use names, all at once
+remount DEV DIR --threads N --count N --seed N                      read-only and back under load
 rounds DIR --rounds N --writers N --seed N                          fill it, empty it
 shut-down DIR --how N                                               and print what happens
 shut-down-now DIR --how N                                           without more ado
@@ -205,6 +207,17 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
                 failing: args.has("failing"),
             };
             storm.run(&args.path(0)?)
+        }
+        "remount" => {
+            let (dev, dir) = (args.path(0)?, args.path(1)?);
+            let remounts = remount::Remounts {
+                dev: &dev,
+                dir: &dir,
+                threads: args.number("threads", 6)?,
+                count: args.number("count", 10)?,
+                seed: args.number("seed", 1)?,
+            };
+            remounts.run()
         }
         "rounds" => rounds::run(
             &args.path(0)?,

@@ -80,15 +80,19 @@ fn worker(root: &Path, mut rng: Rng, end: Instant) -> (u64, u64) {
     let (mut all, mut done) = (0, 0);
     while Instant::now() < end {
         all += 1;
-        let answer = match rng.below(10) {
-            0 => write(root, &mut rng),
-            1 => cut(root, &mut rng),
-            2 => list(root, &mut rng),
-            _ => names::random(&mut rng).run(root),
-        };
-        done += u64::from(answer.is_ok());
+        done += u64::from(step(root, &mut rng).is_ok());
     }
     (all, done)
+}
+
+/// One operation of a storm below `root`. No file stays open.
+pub fn step(root: &Path, rng: &mut Rng) -> io::Result<()> {
+    match rng.below(10) {
+        0 => write(root, rng),
+        1 => cut(root, rng),
+        2 => list(root, rng),
+        _ => names::random(rng).run(root),
+    }
 }
 
 fn open(root: &Path, rng: &mut Rng) -> io::Result<File> {
