@@ -477,6 +477,18 @@ fn to_disk(inode: &Inode) -> DiskInode {
 /// Puts the inode in memory into the inode table, under a handle with [`CREDITS_DIRTY`] to spare.
 /// Takes only the `raw` lock: the mapping lock may be held.
 pub(crate) fn mark_dirty(handle: &Handle<'_>, inode: &Inode) -> Result {
+    write(handle, inode, None)
+}
+
+/// As [`mark_dirty`], and gives the inode the current time as that of its deletion.
+pub(crate) fn mark_deleted(handle: &Handle<'_>, inode: &Inode) -> Result {
+    // At least 1: a deletion time of 0 is none.
+    let now = u32::try_from(now_seconds()).unwrap_or(u32::MAX).max(1);
+    write(handle, inode, Some(now))
+}
+
+/// Puts the inode into the inode table, with its time of deletion, or the one that is there.
+fn write(handle: &Handle<'_>, inode: &Inode, dtime: Option<u32>) -> Result {
     let sb = inode.super_block();
     let vol = sb.data();
     let ino = u32::try_from(inode.ino()).map_err(|_| EFSCORRUPTED)?;
@@ -494,7 +506,7 @@ pub(crate) fn mark_dirty(handle: &Handle<'_>, inode: &Inode) -> Result {
                 .ok_or(ext4rs_layout::Error::Corrupt("inode beyond its block"))?;
             let old = DiskInode::decode(raw, format).ok();
             let mut new = to_disk(inode);
-            new.dtime = old.as_ref().map_or(0, |old| old.dtime);
+            new.dtime = dtime.or(old.as_ref().map(|old| old.dtime)).unwrap_or(0);
             new.encode(raw, format)?;
             disk::update_checksum(raw, format, disk::seed(raw, ino, vol.seed))?;
             Ok(old.is_none_or(|old| old.size != new.size || old.i_block != new.i_block))
@@ -535,13 +547,6 @@ pub(crate) fn set_dtime(handle: &Handle<'_>, sb: &Sb, ino: u32, dtime: u32) -> R
             disk::update_checksum(raw, &vol.inode_format, disk::seed(raw, ino, vol.seed))
         })?
         .map_err(|e| report::from_layout(sb, "set_dtime", Some(ino.into()), Some(bh.block()), e))
-}
-
-/// Gives an inode the current time as that of its deletion. As [`set_dtime`].
-pub(crate) fn set_deleted(handle: &Handle<'_>, sb: &Sb, ino: u32) -> Result {
-    // At least 1: a deletion time of 0 is none.
-    let now = u32::try_from(now_seconds()).unwrap_or(u32::MAX);
-    set_dtime(handle, sb, ino, now.max(1))
 }
 
 /// Remembers the transaction that fsync, and fdatasync if `data`, has to wait for.

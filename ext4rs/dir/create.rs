@@ -202,8 +202,7 @@ pub(super) fn give_up(handle: &Handle<'_>, inode: NewINode<Ext4>) -> Result {
     let ino = u32::try_from(inode.ino()).map_err(|_| EINVAL)?;
     xattr::release_block(handle, &inode)?;
     inode.set_nlink(0);
-    inode::set_deleted(handle, inode.super_block(), ino)?;
-    inode::mark_dirty(handle, &inode)?;
+    inode::mark_deleted(handle, &inode)?;
     let new = NewIno {
         ino,
         group: inode.data().block_group.load(Relaxed),

@@ -3,7 +3,7 @@
 //! The end of an inode: in memory, and if nothing names it any more, on disk. Behaviour:
 //! `ext4_evict_inode`, `ext4_free_inode`.
 
-use super::{has_extents, mark_dirty, set_deleted, Inode};
+use super::{has_extents, mark_deleted, mark_dirty, Inode};
 use crate::{
     alloc,
     journal::{self, Kind},
@@ -58,12 +58,12 @@ fn delete(inode: &Inode) -> Result {
     let revokes = map::revokes_remove(inode);
     let mut handle = journal::start_freeing(sb, credits, revokes, Kind::Truncate)?;
     map::lower_size(inode, 0);
-    if !extents {
-        inode.data().raw.lock().i_block = [0; I_BLOCK_SIZE];
-    }
-    mark_dirty(&handle, inode)?;
     if extents {
+        // Writes the inode, too.
         map::remove(&mut handle, inode, 0, u32::MAX)?;
+    } else {
+        inode.data().raw.lock().i_block = [0; I_BLOCK_SIZE];
+        mark_dirty(&handle, inode)?;
     }
     let mut released = xattr::Released::new();
     xattr::release(&mut handle, inode, &mut released)?;
@@ -76,8 +76,7 @@ fn delete(inode: &Inode) -> Result {
         handle = journal::start(sb, CREDITS_LAST, Kind::Truncate)?;
     }
     orphan::del(&handle, inode)?;
-    set_deleted(&handle, sb, ino)?;
-    mark_dirty(&handle, inode)?;
+    mark_deleted(&handle, inode)?;
     // A bitmap that is bad is reported, and the inode remains in use in it.
     let freed = alloc::free_inode(&handle, sb, ino, inode.mode());
     handle.stop()?;
