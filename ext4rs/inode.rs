@@ -29,6 +29,7 @@ use ext4rs_layout::{
         FL_INLINE_DATA, FL_JOURNAL_DATA, FL_NOATIME, FL_SYNC, I_BLOCK_SIZE, MODE_DIR, MODE_LINK,
         MODE_REG, MODE_TYPE,
     },
+    xattr::Rules,
     Inode as DiskInode, Seed,
 };
 use ext4rs_vfs::{
@@ -475,7 +476,7 @@ fn to_disk(inode: &Inode) -> DiskInode {
 }
 
 /// Puts the inode in memory into the inode table, under a handle with [`CREDITS_DIRTY`] to spare.
-/// Takes only the `raw` lock: the mapping lock may be held.
+/// Waits for no lock but `raw`: the mapping lock may be held.
 pub(crate) fn mark_dirty(handle: &Handle<'_>, inode: &Inode) -> Result {
     write(handle, inode, None)
 }
@@ -497,6 +498,11 @@ fn write(handle: &Handle<'_>, inode: &Inode, dtime: Option<u32>) -> Result {
         super_block::note_large_file(handle)?;
     }
     let format = &vol.inode_format;
+    // Attributes may have to make room. Whoever looks at them, or has them changed, need not be
+    // waited for: there will be another time.
+    let growing = wants_fields(inode)
+        .then(|| inode.data().xattrs.try_write())
+        .flatten();
     // What is in memory is looked at under the block's content lock: of two who write the inode at
     // once, the second writes what is newest.
     let needs_datasync = handle
@@ -505,6 +511,9 @@ fn write(handle: &Handle<'_>, inode: &Inode, dtime: Option<u32>) -> Result {
                 .get_mut(offset..)
                 .ok_or(ext4rs_layout::Error::Corrupt("inode beyond its block"))?;
             let old = DiskInode::decode(raw, format).ok();
+            if growing.is_some() {
+                add_fields(inode, raw);
+            }
             let mut new = to_disk(inode);
             new.dtime = dtime.or(old.as_ref().map(|old| old.dtime)).unwrap_or(0);
             new.encode(raw, format)?;
@@ -522,6 +531,27 @@ fn write(handle: &Handle<'_>, inode: &Inode, dtime: Option<u32>) -> Result {
         })?;
     note_transaction(handle, inode, needs_datasync);
     Ok(())
+}
+
+/// Whether the inode lacks fields that the volume wants its inodes to have: it was made by an older
+/// system, or the volume wanted fewer then.
+fn wants_fields(inode: &Inode) -> bool {
+    let want = inode.super_block().data().geo.want_extra_isize;
+    inode.nlink() != 0 && u32::from(inode.data().raw.lock().extra_isize) < want
+}
+
+/// Gives the inode, which begins at the first byte of `raw`, these fields if its attributes leave room.
+/// The caller holds the attribute lock.
+fn add_fields(inode: &Inode, raw: &mut [u8]) {
+    let vol = inode.super_block().data();
+    let Ok(want) = u16::try_from(vol.geo.want_extra_isize) else {
+        return;
+    };
+    let rules = Rules::new(&vol.disk);
+    // Damaged attributes are reported by those who use them.
+    if let Ok(extra) = disk::grow_extra(raw, &vol.inode_format, want, &rules) {
+        inode.data().raw.lock().extra_isize = extra;
+    }
 }
 
 /// The inode's time of deletion on disk, or the inode that follows it in the list of orphans.

@@ -99,6 +99,17 @@ impl<T: ?Sized> RwSemaphore<T> {
             _not_send: NotThreadSafe,
         }
     }
+
+    /// Takes the lock for writing if nobody has it. Does not sleep.
+    pub fn try_write(&self) -> Option<WriteGuard<'_, T>> {
+        // SAFETY: The lock was initialised by `new`, the only constructor.
+        let taken = unsafe { bindings::down_write_trylock(self.state.get()) } != 0;
+        // INVARIANT: Just taken.
+        taken.then(|| WriteGuard {
+            lock: self,
+            _not_send: NotThreadSafe,
+        })
+    }
 }
 
 /// The lock held for reading, until dropped.

@@ -7,6 +7,7 @@ use crate::bytes::{put, put_le16, put_le32};
 use crate::checksum::{crc32c, crc32c_without, Seed};
 use crate::error::{check, Error, Result};
 use crate::geometry::Geometry;
+use crate::xattr::{self, AttrsMut, Rules};
 use core::ops::Range;
 
 /// List of bad blocks.
@@ -610,6 +611,36 @@ pub fn set_size(buf: &mut [u8], size: u64) {
 /// [`update_checksum`].
 pub fn set_dtime(buf: &mut [u8], dtime: u32) {
     put_le32(buf, 0x14, dtime);
+}
+
+/// Lets the inode at the start of `buf` use `want` bytes of the extra part, if it uses fewer and its
+/// attributes, which begin behind that, can be moved as far. New fields are zero. Gives what it uses
+/// now; the checksum is left to [`update_checksum`]. Behaviour: `ext4_expand_extra_isize_ea`, but
+/// that no attribute leaves the inode.
+///
+/// Fails if `want` is not possible or the attributes are damaged: nothing has changed then.
+pub fn grow_extra(buf: &mut [u8], fmt: &InodeFormat, want: u16, rules: &Rules) -> Result<u16> {
+    let b = buf
+        .get_mut(..fmt.size())
+        .ok_or(Error::Argument("inode buffer too short"))?;
+    let old = extra_isize(b)?;
+    let Some(more) = want.checked_sub(old).filter(|&more| more != 0) else {
+        return Ok(old);
+    };
+    valid_extra(want, b.len())?;
+    if let Some(region) = xattr_region_mut(b, fmt)? {
+        let has_attributes = xattr::ibody(region, rules)?.is_some();
+        if has_attributes && !AttrsMut::ibody(region, rules)?.move_back(more.into())? {
+            return Ok(old);
+        }
+    }
+    let start = OLD_SIZE.saturating_add(old.into());
+    let end = OLD_SIZE.saturating_add(want.into());
+    if let Some(new) = b.get_mut(start..end) {
+        new.fill(0);
+    }
+    put_le16(b, EXTRA_ISIZE_AT, want);
+    Ok(want)
 }
 
 /// The bytes of the inode at the start of `buf` that hold attributes, magic first: what follows

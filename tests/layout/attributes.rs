@@ -289,6 +289,65 @@ fn damaged_lists() {
     assert!(changed > 20_000, "only {changed} changes");
 }
 
+/// An inode gets more fields: its attributes stay as they are, or it stays as it is.
+#[test]
+fn attributes_make_room_for_fields() {
+    let mut rng = Rng::new(75);
+    let (mut grown, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        let size = [256_u16, 512][rng.below(2)];
+        let fmt = inode::InodeFormat {
+            inode_size: size.into(),
+            block_bits: 12,
+            huge_file: true,
+            wide: true,
+        };
+        let (old, want) = (4 * rng.below(8) as u16, 4 * rng.below(17) as u16);
+        let mut raw = rng.bytes(size.into());
+        raw[128..130].copy_from_slice(&old.to_le_bytes());
+        let mut model = Model::new();
+        if let Some(region) = inode::xattr_region_mut(&mut raw, &fmt).unwrap() {
+            region[..4].fill(0);
+            if rng.chance(4) {
+                continue;
+            }
+            for _ in 0..rng.below(6) {
+                let (name, value) = (name(&mut rng), value(&mut rng, 120));
+                let mut attrs = AttrsMut::ibody(region, &RULES).unwrap();
+                if attrs.set(1, &name, &value).unwrap() {
+                    model.insert((1, name.len(), name), value);
+                }
+            }
+        }
+        let before = raw.clone();
+        let is = inode::grow_extra(&mut raw, &fmt, want, &RULES).unwrap();
+        let room = usize::from(size) - 128 - usize::from(want) - 8;
+        if is == old {
+            assert_eq!(raw, before);
+            assert!(want <= old || bytes_of(&model) > room, "{want} {old}");
+            refused += u32::from(want > old);
+            continue;
+        }
+        assert_eq!(is, want);
+        assert!(want > old && (model.is_empty() || bytes_of(&model) <= room));
+        grown += u32::from(!model.is_empty());
+        // The old fields but for the number of bytes, and the new ones.
+        let (fields, end) = (128 + usize::from(old), 128 + usize::from(want));
+        assert_eq!(raw[..128], before[..128]);
+        assert_eq!(raw[128..130], want.to_le_bytes());
+        assert_eq!(
+            raw[130.min(fields)..fields],
+            before[130.min(fields)..fields]
+        );
+        assert!(raw[fields.max(130)..end].iter().all(|&b| b == 0));
+        if !model.is_empty() {
+            let region = inode::xattr_region(&raw, &fmt).unwrap().unwrap();
+            compare(region, false, &model);
+        }
+    }
+    assert!(grown > 2000 && refused > 500, "{grown}, {refused}");
+}
+
 #[test]
 fn access_lists() {
     let mut rng = Rng::new(74);

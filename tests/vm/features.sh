@@ -96,6 +96,45 @@ if is_ext4rs; then
 	fsck features-indirect $dev
 fi
 
+# extra FILE: the bytes of its inode behind the first 128 that have a meaning.
+extra() { debugfs -R "stat $1" $dev 2>/dev/null | sed -n 's/^Size of extra inode fields: //p'; }
+
+# Inodes of older systems have fewer fields. They get the others when they change, unless attributes
+# leave no room.
+fresh $dev -I 256
+printf '%100s' long >/tmp/value
+for file in plain named full; do
+	echo "write /etc/hostname $file"
+	echo "set_inode_field $file extra_isize 4"
+done >/tmp/commands
+cat >>/tmp/commands <<-END
+	ea_set named user.name value
+	ea_set named user.empty ""
+	ea_set full user.long -f /tmp/value
+END
+debugfs -w -f /tmp/commands $dev >"$scratch/said" 2>&1
+fsck features-old-inodes-before $dev
+for file in plain named full; do
+	check features-old-inodes-$file-before [ "$(extra $file)" = 4 ]
+done
+up $dev
+touch -d 2100-01-01T00:00Z $dir/plain $dir/named $dir/full
+down features-old-inodes $dev
+for file in plain named; do
+	check features-old-inodes-$file [ "$(extra $file)" = 32 ]
+done
+up $dev
+touch -d 2100-01-01T00:00Z "$scratch/want"
+check features-old-inodes-time [ "$(stat -c %Y $dir/plain $dir/named)" = "$(stat -c %Y "$scratch"/{want,want})" ]
+check features-old-inodes-named [ "$(getfattr --only-values -n user.name $dir/named)" = value ]
+check features-old-inodes-empty getfattr -n user.empty $dir/named
+check features-old-inodes-full [ "$(getfattr --only-values -n user.long $dir/full)" = "$(cat /tmp/value)" ]
+setfattr -n user.more -v 1 $dir/named
+setfattr -x user.long $dir/full
+touch $dir/full
+down features-old-inodes-changed $dev
+check features-old-inodes-full [ "$(extra full)" = 32 ]
+
 works no-64bit -O ^64bit
 works no-flex-bg -O ^flex_bg
 works no-csum -O ^metadata_csum,^metadata_csum_seed,^orphan_file

@@ -187,6 +187,31 @@ impl<'a> AttrsMut<'a> {
         Ok(true)
     }
 
+    /// Moves a list in an inode's own space, which then begins `by` bytes later; the values stay where
+    /// they are. What the list leaves is cleared. `false`, and no change, if it is in a block or there
+    /// is not as much room behind it.
+    pub fn move_back(mut self, by: usize) -> Result<bool> {
+        if self.place != Place::Body || self.room() < by {
+            return Ok(false);
+        }
+        let mut at = self.list_at();
+        while !is_last(self.buf, at) {
+            if self.value_at(at).is_some() {
+                let offset = usize::from(le16(self.buf, at.saturating_add(2)));
+                // Counts from the list, which comes nearer; the room lies between them.
+                let offset = offset
+                    .checked_sub(by)
+                    .ok_or(Error::Corrupt("e_value out of bounds"))?;
+                self.put_offset(at, offset)?;
+            }
+            at = next(self.buf, at);
+        }
+        let end = at.saturating_add(END);
+        shift(self.buf, 0..end, by)?;
+        zero(self.buf, 0..by);
+        Ok(true)
+    }
+
     /// Where the list begins in the buffer.
     fn list_at(&self) -> usize {
         match self.place {
