@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-#: mem=1G disks=256M,256M,256M,256M timeout=900 long=yes
+#: mem=1G disks=256M,256M,256M,256M timeout=2400
 #
 # Random operations on a volume and on its twin under ext4 give the same answers, files and contents
 # after each step. Deliberate differences are found. What once was different is not any more:

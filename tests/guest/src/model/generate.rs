@@ -10,7 +10,7 @@ use crate::sys::stat;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Operations between two comparisons of everything.
-const WALKS: u64 = 1000;
+const WALKS: u64 = 2500;
 /// Names at most; crowds are not counted in full.
 const NAMES: usize = 700;
 /// Bytes of data at most, where the volume is not to get full.

@@ -452,6 +452,11 @@ impl Side {
         volume::space(&self.root).map(|space| (space.free, space.blocks))
     }
 
+    /// Free inodes.
+    pub fn free_inodes(&self) -> io::Result<u64> {
+        volume::space(&self.root).map(|space| space.free_files)
+    }
+
     /// Removes `path` with all that is in it, and its data under other names.
     pub fn remove(&self, path: &str) -> io::Result<()> {
         let path = self.at(path);
