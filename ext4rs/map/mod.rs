@@ -155,10 +155,19 @@ pub(crate) fn seq(inode: &Inode) -> u32 {
 ///
 /// # Errors
 ///
-/// `EFSCORRUPTED`, `EFSBADCRC` or `EIO` if the extent tree cannot be read: reported. `EFBIG` if no
-/// file has such a block, `EINVAL` if `max` is 0.
+/// `EFSCORRUPTED`, `EFSBADCRC` or `EIO` if the extent tree cannot be read: reported. `EINVAL` if
+/// `max` is 0.
 pub(crate) fn lookup(inode: &Inode, lblk: u32, max: u32) -> Result<Extent> {
     let map = &inode.data().map;
+    // A file of the greatest size may have a folio that reaches beyond the last block of any.
+    if u64::from(lblk) >= LBLK_END {
+        return Ok(Extent {
+            lblk,
+            len: max,
+            kind: Kind::Hole,
+            seq: seq(inode),
+        });
+    }
     let run = in_file(lblk, max)?;
     let _shared = map.lock.read();
     let seq = seq(inode);
