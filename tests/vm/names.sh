@@ -15,7 +15,13 @@ round() {
 	up /dev/vdb
 	check "$name-run" sh -c "'$tool' names $dir --seed $seed --count 3000 >/tmp/is"
 	"$tool" manifest $dir >/tmp/left
-	down "$name" /dev/vdb
+	if is_ext4rs || [ "$name" != names-plain ]; then
+		down "$name" /dev/vdb
+	else
+		# In a block that was something else before, ext4 leaves what is where the types of `.` and
+		# `..` would be, and e2fsck complains.
+		umount $dir
+	fi
 	up /dev/vdc rw ext4
 	"$tool" names $dir --seed "$seed" --count 3000 >/tmp/want
 	umount $dir
