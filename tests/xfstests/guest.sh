@@ -46,6 +46,8 @@ make_users() {
 make_stand_ins() {
 	program udevadm <<<$'#!/bin/sh\nexit 0'
 	program logger <<<$'#!/bin/sh\nexit 0'
+	# Nor one that loads the driver of the disks that scsi_debug brings.
+	modprobe sd_mod
 	mkdir -p /boot
 	cp "/usr/src/linux-headers-$(uname -r)/.config" "/boot/config-$(uname -r)"
 }
