@@ -36,6 +36,7 @@ use crate::{
     journal::Handle,
     report,
 };
+use core::ops::Range;
 use ext4rs_layout::xattr::{
     self as format, Attrs, AttrsMut, Rules, INDEX_ACL_ACCESS, INDEX_ACL_DEFAULT, INDEX_SECURITY,
     INDEX_TRUSTED, INDEX_USER,
@@ -119,6 +120,33 @@ pub(crate) fn list(inode: &Inode, names: &mut XattrNames<'_>) -> Result {
         Ok(true)
     };
     look(inode, || visit(inode, &mut add))
+}
+
+/// Where an inode's attributes begin.
+pub(crate) enum Place {
+    /// In its own space: these bytes of the device.
+    Body(Range<u64>),
+    /// In this block.
+    Block(u64),
+}
+
+/// Where an inode's attributes are; of those in both places, where the first ones are. `None` if it
+/// has none.
+///
+/// # Errors
+///
+/// As [`get`].
+pub(crate) fn place(inode: &Inode) -> Result<Option<Place>> {
+    let rules = Rules::new(&inode.super_block().data().disk);
+    look(inode, || {
+        if let Some(body) = Body::new(inode)? {
+            if body.copy_list(inode, &rules)?.is_some() {
+                return Ok(Some(Place::Body(body.bytes(inode)?)));
+            }
+        }
+        let block = inode.data().raw.lock().file_acl;
+        Ok((block != 0).then_some(Place::Block(block)))
+    })
 }
 
 /// Runs `f` with the attribute lock held for reading, outside of any handle. Who has a handle open

@@ -8,6 +8,7 @@ use crate::{
     inode::{self, Inode},
     journal::Handle,
 };
+use core::ops::Range;
 use ext4rs_layout::{
     inode as disk,
     xattr::{self as format, Rules},
@@ -52,6 +53,18 @@ impl Body {
 
     fn len(&self, inode: &Inode) -> Result<usize> {
         self.look(inode, |region| Ok(region.len()))
+    }
+
+    /// Where the space is on the device, in bytes.
+    pub(super) fn bytes(&self, inode: &Inode) -> Result<Range<u64>> {
+        let vol = inode.super_block().data();
+        let end = self
+            .offset
+            .checked_add(vol.inode_format.inode_size as usize);
+        let end = end.ok_or(EFSCORRUPTED)? as u64;
+        let start = end.saturating_sub(self.len(inode)? as u64);
+        let block = self.buffer.block() << vol.geo.block_bits;
+        Ok(block.saturating_add(start)..block.saturating_add(end))
     }
 
     /// A copy, if there are attributes.

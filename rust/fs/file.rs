@@ -185,6 +185,10 @@ pub trait FileOps: FileSystem + AddressSpaceOps {
     /// The mapping that SEEK_HOLE, SEEK_DATA and FIEMAP report.
     type ReportMap: IomapOps<Self>;
 
+    /// The mapping that FIEMAP reports if it is asked for extended attributes: ranges from byte 0 on,
+    /// which hold them all, and `ENOENT` behind them.
+    type XattrMap: IomapOps<Self>;
+
     /// A file is opened.
     fn open(inode: &INode<Self>, file: &File<Self>) -> Result;
 
@@ -380,6 +384,6 @@ impl<T: FileOps> Ops<T> {
         len: u64,
     ) -> ffi::c_int {
         // SAFETY: Both are live for the call.
-        unsafe { iomap::fiemap::<T, T::ReportMap>(inode, info, start, len) }
+        unsafe { iomap::fiemap::<T, T::ReportMap, T::XattrMap>(inode, info, start, len) }
     }
 }

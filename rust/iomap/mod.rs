@@ -43,6 +43,9 @@ pub enum Kind {
     Mapped(u64),
     /// Blocks that hold no data yet and read as zeros, from this address on (bytes).
     Unwritten(u64),
+    /// Bytes among the filesystem's own metadata, from this address on (bytes). It can be told of, not
+    /// read or written.
+    Inline(u64),
 }
 
 /// What else is to be said about a mapping.
@@ -135,6 +138,7 @@ impl Iomap {
             Kind::Delalloc => (bindings::IOMAP_DELALLOC, NULL_ADDR),
             Kind::Mapped(addr) => (bindings::IOMAP_MAPPED, addr),
             Kind::Unwritten(addr) => (bindings::IOMAP_UNWRITTEN, addr),
+            Kind::Inline(addr) => (bindings::IOMAP_INLINE, addr),
         };
         out.addr = addr;
         out.offset = self.offset as bindings::loff_t;
@@ -153,6 +157,7 @@ impl Iomap {
             bindings::IOMAP_DELALLOC => Kind::Delalloc,
             bindings::IOMAP_MAPPED => Kind::Mapped(map.addr),
             bindings::IOMAP_UNWRITTEN => Kind::Unwritten(map.addr),
+            bindings::IOMAP_INLINE => Kind::Inline(map.addr),
             _ => Kind::Hole,
         };
         Self {

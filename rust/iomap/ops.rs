@@ -2,7 +2,7 @@
 
 //! The callbacks that give iomap its mappings.
 
-use super::Iomap;
+use super::{Iomap, Kind};
 use crate::{
     bindings,
     fs::{FileSystem, INode},
@@ -67,7 +67,7 @@ pub trait IomapOps<T: FileSystem>: 'static {
     /// request says so.
     ///
     /// For [`Request::is_fault`], and for reads, a folio lock is held: see the filesystem's lock
-    /// order.
+    /// order. [`Kind::Inline`] is for [`Request::is_report`] alone: `EIO` otherwise.
     fn begin(inode: &INode<T>, request: &Request) -> Result<Iomap>;
 
     /// The operation is done with a mapping: `map` is the one returned by [`IomapOps::begin`], with what
@@ -112,6 +112,10 @@ impl<T: FileSystem, O: IomapOps<T>> OpsTable<T, O> {
             let inode = unsafe { INode::<T>::from_raw(inode) };
             let request = Self::request(pos, len, flags)?;
             let map = O::begin(inode, &request)?;
+            // To read or write it iomap would want it in memory.
+            if matches!(map.kind, Kind::Inline(_)) && !request.is_report() {
+                return Err(EIO);
+            }
             // SAFETY: By the function's requirements nobody else uses `out` during the call.
             map.fill(inode, request.pos, unsafe { &mut *out })?;
             Ok(0)

@@ -40,21 +40,31 @@ pub(crate) unsafe fn llseek<T: FileSystem, O: IomapOps<T>>(
     unsafe { bindings::vfs_setpos(file, found, (*inode.super_block().as_ptr()).s_maxbytes) }
 }
 
-/// The inode operation `fiemap`, by the mappings of `O`.
+/// The inode operation `fiemap`: data by the mappings of `O`; by those of `X`, which are called with
+/// positions in bytes from 0 and give `ENOENT` for an end, where the extended attributes are.
 ///
 /// # Safety
 ///
 /// `inode` is an inode of `T`, `info` a request about it; both are live through the call.
-pub(crate) unsafe fn fiemap<T: FileSystem, O: IomapOps<T>>(
+pub(crate) unsafe fn fiemap<T: FileSystem, O: IomapOps<T>, X: IomapOps<T>>(
     inode: *mut bindings::inode,
     info: *mut bindings::fiemap_extent_info,
     start: u64,
     len: u64,
 ) -> ffi::c_int {
+    // SAFETY: By the function's requirements nobody else uses the request.
+    let flags = unsafe { &mut (*info).fi_flags };
+    let ops = if *flags & bindings::FIEMAP_FLAG_XATTR != 0 {
+        // iomap refuses what it does not do itself.
+        *flags &= !bindings::FIEMAP_FLAG_XATTR;
+        OpsTable::<T, X>::get()
+    } else {
+        OpsTable::<T, O>::get()
+    };
     // SAFETY: By the function's requirements. The callee checks the range.
     unsafe {
         let _lock = INode::<T>::from_raw(inode).lock_shared();
-        bindings::iomap_fiemap(inode, info.cast(), start, len, OpsTable::<T, O>::get())
+        bindings::iomap_fiemap(inode, info.cast(), start, len, ops)
     }
 }
 

@@ -78,6 +78,30 @@ remove_attr() {
 # read_attrs FILE...: makes the blocks of these known to the filesystem.
 read_attrs() { (cd $dir && "$tool" xattr-read "$@"); }
 
+# places NAME: the same as ext4 says of where attributes are, except that it forgets where in its
+# block an inode is.
+places() {
+	local address
+	fresh $dev -b $size
+	up $dev
+	(cd $dir && touch none body block both && setfattr -n user.a -v v body both)
+	set_attr user.long 400 v block both
+	sync
+	(cd $dir && filefrag -xv none body block both) >"$scratch/told"
+	address=$(sed -n '/inline/{s/.*: *\([0-9]*\)\.\. .*/\1/p;q}' "$scratch/told")
+	sed '/inline/s/[0-9]*\.\. *[0-9]*: *[0-9]*: *last/last/' "$scratch/told" >"$scratch/own"
+	down "$1" $dev
+	up $dev ro ext4
+	(cd $dir && filefrag -xv none body block both) |
+		sed '/inline/s/[0-9]*\.\. *[0-9]*: *[0-9]*: *last/last/' >"$scratch/under-ext4"
+	umount $dir
+	same "$1-as-ext4" "$scratch/under-ext4" "$scratch/own"
+	if is_ext4rs; then
+		# What a list of attributes begins with.
+		expect "$1-address" "$(od -A n -t x4 -j "$address" -N 4 $dev)" ' ea020000'
+	fi
+}
+
 # The free blocks.
 free_blocks() {
 	sync -f $dir
@@ -244,6 +268,7 @@ inherit acls-4k
 # ext4 has lost the option.
 is_ext4rs && obeyed acls-remounted
 sharing sharing-4k
+places places-4k
 outside outside-4k
 size=1024
 both xattrs-1k 12 -b 1024 -O ^metadata_csum
