@@ -6,6 +6,7 @@ pub(crate) mod buffered;
 mod fsync;
 pub(crate) mod ioctl;
 mod ops;
+mod report;
 
 pub(crate) use self::buffered::{grow, zero_behind_end};
 pub(crate) use self::fsync::sync_inode;

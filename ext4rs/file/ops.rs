@@ -11,11 +11,11 @@ use crate::{
     inode::{self, Inode},
     super_block,
     volume::Ext4,
-    writeback, xattr,
+    writeback,
 };
 use ext4rs_vfs::{
     fs::{File, FileOps, IoVec, Kiocb},
-    iomap::{AddressSpaceOps, Iomap, IomapOps, Kind, Request},
+    iomap::AddressSpaceOps,
     writeback::Control,
 };
 use kernel::{prelude::*, sync::atomic::ordering::Relaxed};
@@ -33,34 +33,7 @@ impl AddressSpaceOps for Ext4 {
     }
 }
 
-/// Where a file's extended attributes are, as the bytes of a file: as ext4 tells it, one range, its
-/// own space if there are any in it, else its block.
-pub(crate) enum XattrMap {}
-
-impl IomapOps<Ext4> for XattrMap {
-    fn begin(inode: &Inode, request: &Request) -> Result<Iomap> {
-        let block_size = inode.super_block().block_size().into();
-        let (kind, len) = match xattr::place(inode)? {
-            Some(xattr::Place::Body(bytes)) => (
-                Kind::Inline(bytes.start),
-                bytes.end.saturating_sub(bytes.start),
-            ),
-            Some(xattr::Place::Block(block)) => {
-                (Kind::Mapped(block.saturating_mul(block_size)), block_size)
-            }
-            None => return Err(ENOENT),
-        };
-        if request.pos >= len {
-            return Err(ENOENT);
-        }
-        Ok(Iomap::new(kind, 0, len))
-    }
-}
-
 impl FileOps for Ext4 {
-    type ReportMap = ReadMap;
-    type XattrMap = XattrMap;
-
     fn open(inode: &Inode, file: &File<Self>) -> Result {
         if file.is_writable() && inode::is_data_journalled(inode) {
             return Err(EOPNOTSUPP);

@@ -3,14 +3,18 @@
 //! Operations of directories.
 
 use super::{attr, from_result, ioctl, Dentry, File, FileSystem, INode, IdMap, NewINode};
-use crate::{bindings, mapping::loff};
+use crate::{
+    bindings,
+    iomap::{self, ReportOps},
+    mapping::loff,
+};
 use core::{marker::PhantomData, pin::Pin, ptr::null_mut};
 use kernel::{error::to_result, ffi, prelude::*, str::CStrExt, sync::aref::ARef};
 
 /// What a directory can do. The directory's `i_rwsem` is held: for reading in `lookup` and
 /// `iterate`, for writing in those that change entries. So is that of an inode that loses, gets or
 /// changes a name; of a directory that moves only if its parent changes.
-pub trait DirectoryOps: FileSystem {
+pub trait DirectoryOps: ReportOps {
     /// What is kept of one open directory, between calls of [`DirectoryOps::iterate`].
     type OpenDirectory: Send + Sync;
 
@@ -190,6 +194,7 @@ pub(super) fn file_ops<T: DirectoryOps>() -> *const bindings::file_operations {
 impl<T: DirectoryOps> Ops<T> {
     const INODE: bindings::inode_operations = bindings::inode_operations {
         lookup: Some(Self::lookup),
+        fiemap: Some(iomap::fiemap::<T>),
         create: Some(Self::create),
         mkdir: Some(Self::mkdir),
         mknod: Some(Self::mknod),

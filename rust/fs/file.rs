@@ -5,7 +5,7 @@
 use super::{attr, from_result, ioctl, FileSystem, INode};
 use crate::{
     bindings,
-    iomap::{self, AddressSpaceOps, IomapOps},
+    iomap::{self, AddressSpaceOps, ReportOps},
     mapping::loff,
 };
 use core::{marker::PhantomData, ptr::NonNull};
@@ -181,14 +181,7 @@ pub(crate) fn usize_result(n: isize) -> Result<usize> {
 }
 
 /// What a regular file can do.
-pub trait FileOps: FileSystem + AddressSpaceOps {
-    /// The mapping that SEEK_HOLE, SEEK_DATA and FIEMAP report.
-    type ReportMap: IomapOps<Self>;
-
-    /// The mapping that FIEMAP reports if it is asked for extended attributes: ranges from byte 0 on,
-    /// which hold them all, and `ENOENT` behind them.
-    type XattrMap: IomapOps<Self>;
-
+pub trait FileOps: AddressSpaceOps + ReportOps {
     /// A file is opened.
     fn open(inode: &INode<Self>, file: &File<Self>) -> Result;
 
@@ -225,7 +218,7 @@ pub(super) fn file_ops<T: FileOps>() -> *const bindings::file_operations {
 
 impl<T: FileOps> Ops<T> {
     const INODE: bindings::inode_operations = bindings::inode_operations {
-        fiemap: Some(Self::fiemap),
+        fiemap: Some(iomap::fiemap::<T>),
         ..attr::inode_ops::<T>()
     };
 
@@ -371,19 +364,6 @@ impl<T: FileOps> Ops<T> {
         whence: ffi::c_int,
     ) -> bindings::loff_t {
         // SAFETY: The file is live for the call.
-        unsafe { iomap::llseek::<T, T::ReportMap>(file, offset, whence) }
-    }
-
-    /// # Safety
-    ///
-    /// Called by the VFS alone, as its operation `fiemap`: the arguments live for the call.
-    unsafe extern "C" fn fiemap(
-        inode: *mut bindings::inode,
-        info: *mut bindings::fiemap_extent_info,
-        start: u64,
-        len: u64,
-    ) -> ffi::c_int {
-        // SAFETY: Both are live for the call.
-        unsafe { iomap::fiemap::<T, T::ReportMap, T::XattrMap>(inode, info, start, len) }
+        unsafe { iomap::llseek::<T>(file, offset, whence) }
     }
 }

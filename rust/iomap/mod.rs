@@ -22,7 +22,7 @@ pub use self::buffered::{truncate_page, write, zero_range, WriteOps};
 pub use self::direct::read_direct;
 pub(crate) use self::fault::vm_ops;
 pub use self::ops::{IomapOps, Request};
-pub use self::report::bmap;
+pub use self::report::{bmap, ReportOps};
 pub(crate) use self::report::{fiemap, llseek};
 
 use crate::{

@@ -10,12 +10,22 @@ use crate::{
 };
 use kernel::ffi;
 
-/// The file operation `llseek`, for `SEEK_HOLE` and `SEEK_DATA` by the mappings of `O`.
+/// A filesystem that tells where things are.
+pub trait ReportOps: FileSystem {
+    /// What FIEMAP tells of the data of a file or directory, and SEEK_HOLE and SEEK_DATA of a file's.
+    type DataMap: IomapOps<Self>;
+
+    /// What FIEMAP tells of extended attributes: ranges from byte 0 on that hold them all, and `ENOENT`
+    /// behind them.
+    type XattrMap: IomapOps<Self>;
+}
+
+/// The file operation `llseek` of a regular file.
 ///
 /// # Safety
 ///
 /// `file` is an open file of `T`.
-pub(crate) unsafe fn llseek<T: FileSystem, O: IomapOps<T>>(
+pub(crate) unsafe fn llseek<T: ReportOps>(
     file: *mut bindings::file,
     offset: bindings::loff_t,
     whence: ffi::c_int,
@@ -31,7 +41,7 @@ pub(crate) unsafe fn llseek<T: FileSystem, O: IomapOps<T>>(
     let found = {
         let _lock = inode.lock_shared();
         // SAFETY: The inode is live; the table's callbacks get inodes of `T`.
-        unsafe { seek(inode.as_ptr(), offset, OpsTable::<T, O>::get()) }
+        unsafe { seek(inode.as_ptr(), offset, OpsTable::<T, T::DataMap>::get()) }
     };
     if found < 0 {
         return found;
@@ -40,13 +50,11 @@ pub(crate) unsafe fn llseek<T: FileSystem, O: IomapOps<T>>(
     unsafe { bindings::vfs_setpos(file, found, (*inode.super_block().as_ptr()).s_maxbytes) }
 }
 
-/// The inode operation `fiemap`: data by the mappings of `O`; by those of `X`, which are called with
-/// positions in bytes from 0 and give `ENOENT` for an end, where the extended attributes are.
-///
 /// # Safety
 ///
-/// `inode` is an inode of `T`, `info` a request about it; both are live through the call.
-pub(crate) unsafe fn fiemap<T: FileSystem, O: IomapOps<T>, X: IomapOps<T>>(
+/// Called by the VFS alone, as its operation `fiemap`: the inode is one of `T`, and both live for the
+/// call.
+pub(crate) unsafe extern "C" fn fiemap<T: ReportOps>(
     inode: *mut bindings::inode,
     info: *mut bindings::fiemap_extent_info,
     start: u64,
@@ -57,9 +65,9 @@ pub(crate) unsafe fn fiemap<T: FileSystem, O: IomapOps<T>, X: IomapOps<T>>(
     let ops = if *flags & bindings::FIEMAP_FLAG_XATTR != 0 {
         // iomap refuses what it does not do itself.
         *flags &= !bindings::FIEMAP_FLAG_XATTR;
-        OpsTable::<T, X>::get()
+        OpsTable::<T, T::XattrMap>::get()
     } else {
-        OpsTable::<T, O>::get()
+        OpsTable::<T, T::DataMap>::get()
     };
     // SAFETY: By the function's requirements. The callee checks the range.
     unsafe {

@@ -78,22 +78,26 @@ remove_attr() {
 # read_attrs FILE...: makes the blocks of these known to the filesystem.
 read_attrs() { (cd $dir && "$tool" xattr-read "$@"); }
 
-# places NAME: the same as ext4 says of where attributes are, except that it forgets where in its
+without_place() { sed '/inline/s/[0-9]*\.\. *[0-9]*: *[0-9]*: *last/last/'; }
+
+told() { (cd $dir && filefrag -xv none body block both folder && filefrag -v folder); }
+
+# places NAME: the same as ext4 says of where attributes and a directory's blocks are, except that it forgets where in its
 # block an inode is.
 places() {
 	local address
 	fresh $dev -b $size
 	up $dev
-	(cd $dir && touch none body block both && setfattr -n user.a -v v body both)
+	(cd $dir && mkdir folder && touch none body block both folder/name &&
+		setfattr -n user.a -v v body both folder)
 	set_attr user.long 400 v block both
 	sync
-	(cd $dir && filefrag -xv none body block both) >"$scratch/told"
+	told >"$scratch/told"
 	address=$(sed -n '/inline/{s/.*: *\([0-9]*\)\.\. .*/\1/p;q}' "$scratch/told")
-	sed '/inline/s/[0-9]*\.\. *[0-9]*: *[0-9]*: *last/last/' "$scratch/told" >"$scratch/own"
+	without_place <"$scratch/told" >"$scratch/own"
 	down "$1" $dev
 	up $dev ro ext4
-	(cd $dir && filefrag -xv none body block both) |
-		sed '/inline/s/[0-9]*\.\. *[0-9]*: *[0-9]*: *last/last/' >"$scratch/under-ext4"
+	told | without_place >"$scratch/under-ext4"
 	umount $dir
 	same "$1-as-ext4" "$scratch/under-ext4" "$scratch/own"
 	if is_ext4rs; then
@@ -271,6 +275,7 @@ sharing sharing-4k
 places places-4k
 outside outside-4k
 size=1024
+places places-1k
 both xattrs-1k 12 -b 1024 -O ^metadata_csum
 both xattrs-small-inodes 13 -b 1024 -I 128
 inherit acls-1k
