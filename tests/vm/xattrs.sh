@@ -82,8 +82,8 @@ without_place() { sed '/inline/s/[0-9]*\.\. *[0-9]*: *[0-9]*: *last/last/'; }
 
 told() { (cd $dir && filefrag -xv none body block both folder && filefrag -v folder); }
 
-# places NAME: the same as ext4 says of where attributes and a directory's blocks are, except that it forgets where in its
-# block an inode is.
+# places NAME: the same as ext4 says of where attributes and a directory's blocks are, except that it
+# forgets where in its block an inode is.
 places() {
 	local address
 	fresh $dev -b $size
