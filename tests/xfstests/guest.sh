@@ -48,6 +48,7 @@ make_stand_ins() {
 	program logger <<<$'#!/bin/sh\nexit 0'
 	# Nor one that loads the driver of the disks that scsi_debug brings.
 	modprobe sd_mod
+	mount -t cgroup2 cgroup2 /sys/fs/cgroup
 	mkdir -p /boot
 	cp "/usr/src/linux-headers-$(uname -r)/.config" "/boot/config-$(uname -r)"
 }
