@@ -535,6 +535,8 @@ impl<T: FileSystem> ContextOps<T> {
                 (*sb).s_fs_info = data.into_foreign();
                 (*sb).s_op = super_ops_table::<T>().cast();
                 (*sb).s_xattr = xattr::handlers::<T>().cast();
+                // iomap charges each bio of write-back to the cgroup that made its data.
+                (*sb).s_iflags |= bindings::SB_I_CGROUPWB as ffi::c_ulong;
             }
             // SAFETY: The data is set.
             let this = unsafe { SuperBlock::<T>::from_raw(sb) };
