@@ -369,7 +369,7 @@ pub(crate) fn load(sb: &Sb, needs_recovery: bool) -> Result {
     if !options.params.barrier {
         report::message(sb, Level::Info, fmt!("barriers disabled"));
     }
-    let journal = Journal::load(journal_inode(sb)?, &options).inspect_err(|&e| {
+    let journal = Journal::load_ordered(journal_inode(sb)?, &options).inspect_err(|&e| {
         let why = if e == EOPNOTSUPP {
             "recovery of a journal with fast commits is not built yet"
         } else {

@@ -135,6 +135,11 @@ impl FileSystem for Ext4 {
     fn reconfigure(sb: &Sb, ctx: &mut Context, read_only: bool) -> Result {
         let vol = sb.data();
         let was_read_only = sb.is_read_only();
+        let old = *vol.options.lock();
+        if let Some(why) = ctx.refused_by_remount(&old) {
+            report::message(sb, Level::Err, fmt!("{}", why));
+            return Err(EINVAL);
+        }
         {
             let mut options = vol.options.lock();
             *options = ctx.for_remount(&options);

@@ -2,7 +2,7 @@
 
 //! Mount options, with ext4's names.
 
-use crate::volume::Sb;
+use crate::{map::Fresh, volume::Sb};
 use ext4rs_layout::superblock;
 use ext4rs_vfs::log::{self, Level};
 use kernel::{prelude::*, seq_file::SeqFile, seq_print, sync::atomic::ordering::Relaxed};
@@ -28,6 +28,15 @@ impl From<superblock::OnError> for OnError {
     }
 }
 
+/// What is known of a file's data when its metadata is committed (`data=`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DataMode {
+    /// The data of blocks that were allocated is on disk.
+    Ordered,
+    /// Nothing.
+    Writeback,
+}
+
 /// Seconds between commits (`JBD2_DEFAULT_MAX_COMMIT_AGE`).
 const DEFAULT_COMMIT_SECONDS: u32 = 5;
 
@@ -48,6 +57,23 @@ pub(crate) struct Options {
     pub(crate) noload: bool,
     /// `auto_da_alloc`: a file that replaces another, or its own old content, is soon on disk.
     pub(crate) auto_da_alloc: bool,
+    /// `delalloc`: blocks are allocated at write-back, not when the write call ends.
+    pub(crate) delalloc: bool,
+    /// `dioread_nolock`: blocks are unwritten until their data is on disk.
+    pub(crate) dioread_nolock: bool,
+    /// `data=`, for blocks that are written from the beginning. Not changed by a remount.
+    pub(crate) data: DataMode,
+}
+
+impl Options {
+    /// What blocks are on disk when they have just been allocated for a file's data.
+    pub(crate) fn fresh(&self) -> Fresh {
+        match (self.dioread_nolock, self.data) {
+            (true, _) => Fresh::Unwritten,
+            (false, DataMode::Ordered) => Fresh::Ordered,
+            (false, DataMode::Writeback) => Fresh::Written,
+        }
+    }
 }
 
 /// Options as given by the user: what was not given stays as it is, or as the superblock says.
@@ -60,12 +86,13 @@ pub(crate) struct Context {
     minixdf: Option<bool>,
     noload: Option<bool>,
     auto_da_alloc: Option<bool>,
+    delalloc: Option<bool>,
+    dioread_nolock: Option<bool>,
+    data: Option<DataMode>,
 }
 
 /// Options of ext4 that ask for what ext4rs does anyway.
 const ACCEPTED: &[&[u8]] = &[
-    b"delalloc",
-    b"dioread_nolock",
     b"nodiscard",
     b"noinit_itable",
     b"noquota",
@@ -81,9 +108,6 @@ const ACCEPTED: &[&[u8]] = &[
 
 /// Options of ext4 that ext4rs does not know how to honour yet.
 const NOT_BUILT: &[&[u8]] = &[
-    b"nodelalloc",
-    b"dioread_lock",
-    b"nodioread_nolock",
     b"discard",
     b"init_itable",
     b"grpid",
@@ -161,8 +185,9 @@ impl Context {
                 })
             }
             (b"data", Some(v)) => match v.to_bytes() {
-                b"ordered" => {}
-                b"journal" | b"writeback" => return Err(Self::not_built(key, Some(v))),
+                b"ordered" => self.data = Some(DataMode::Ordered),
+                b"writeback" => self.data = Some(DataMode::Writeback),
+                b"journal" => return Err(Self::not_built(key, Some(v))),
                 _ => return Err(bad_value(name, v)),
             },
             (b"barrier", None) => self.barrier = Some(true),
@@ -187,6 +212,10 @@ impl Context {
             (b"auto_da_alloc", None) => self.auto_da_alloc = Some(true),
             (b"auto_da_alloc", Some(v)) => self.auto_da_alloc = Some(number(name, v)? != 0),
             (b"noauto_da_alloc", None) => self.auto_da_alloc = Some(false),
+            (b"delalloc", None) => self.delalloc = Some(true),
+            (b"nodelalloc", None) => self.delalloc = Some(false),
+            (b"dioread_nolock", None) => self.dioread_nolock = Some(true),
+            (b"dioread_lock" | b"nodioread_nolock", None) => self.dioread_nolock = Some(false),
             (b"noload" | b"norecovery", None) => self.noload = Some(true),
             (name, None) if ACCEPTED.contains(&name) => {}
             (name, value) if NOT_BUILT.contains(&name) => return Err(Self::not_built(key, value)),
@@ -220,7 +249,22 @@ impl Context {
             minixdf: self.minixdf.unwrap_or(false),
             noload: self.noload.unwrap_or(false),
             auto_da_alloc: self.auto_da_alloc.unwrap_or(true),
+            delalloc: self.delalloc.unwrap_or(true),
+            dioread_nolock: self.dioread_nolock.unwrap_or(true),
+            data: self.data.unwrap_or(DataMode::Ordered),
         }
+    }
+
+    /// What a remount asks for that only a mount can set, if it does
+    /// (`ext4_check_opt_consistency`, `ext4_check_journal_data_mode`).
+    pub(crate) fn refused_by_remount(&self, old: &Options) -> Option<&'static str> {
+        if self.data.is_some_and(|data| data != old.data) {
+            return Some("Cannot change data mode on remount");
+        }
+        if old.delalloc && self.delalloc == Some(false) {
+            return Some("can't disable delalloc during remount");
+        }
+        None
     }
 
     /// The options after a remount: those given over those in force.
@@ -233,6 +277,9 @@ impl Context {
             minixdf: self.minixdf.unwrap_or(old.minixdf),
             noload: old.noload,
             auto_da_alloc: self.auto_da_alloc.unwrap_or(old.auto_da_alloc),
+            delalloc: self.delalloc.unwrap_or(old.delalloc),
+            dioread_nolock: self.dioread_nolock.unwrap_or(old.dioread_nolock),
+            data: old.data,
         }
     }
 }
@@ -266,6 +313,15 @@ pub(crate) fn show(sb: &Sb, out: &SeqFile) {
     }
     if !o.auto_da_alloc {
         seq_print!(out, ",noauto_da_alloc");
+    }
+    if !o.delalloc {
+        seq_print!(out, ",nodelalloc");
+    }
+    if !o.dioread_nolock {
+        seq_print!(out, ",dioread_lock");
+    }
+    if o.data == DataMode::Writeback {
+        seq_print!(out, ",data=writeback");
     }
     if vol.errors.emergency_read_only.load(Relaxed) {
         seq_print!(out, ",emergency_ro");

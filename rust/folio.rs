@@ -5,9 +5,14 @@
 //! C headers: [`include/linux/mm.h`](srctree/include/linux/mm.h),
 //! [`include/linux/pagemap.h`](srctree/include/linux/pagemap.h)
 
-use crate::{bindings, fs::FileSystem, mapping::Mapping};
+use crate::{
+    bindings,
+    fs::{FileSystem, INode},
+    mapping::Mapping,
+    writeback::Control,
+};
 use core::{marker::PhantomData, ops::Deref, ptr::NonNull};
-use kernel::{sync::aref::AlwaysRefCounted, types::Opaque};
+use kernel::{error::to_result, prelude::*, sync::aref::AlwaysRefCounted, types::Opaque};
 
 /// The size in bytes of one page, the unit of a folio's index.
 pub const PAGE_SIZE: u64 = kernel::page::PAGE_SIZE as u64;
@@ -156,6 +161,47 @@ impl LockedFolio<'_> {
     pub(crate) fn mark_dirty(&self) {
         // SAFETY: The folio is locked, so that it stays in its page cache.
         unsafe { bindings::folio_mark_dirty(self.as_ptr()) };
+    }
+
+    /// Writes `len` bytes from byte `pos` of the file to byte `disk` of the device that the volume is
+    /// on, and waits for them. What of them is behind the file's end is zeroed first. The folio stays
+    /// dirty as it was, all of its blocks; it is write-protected where it is mapped, so that nobody
+    /// changes it meanwhile. It is not under write-back.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the range is not one of whole sectors of this folio, or the folio is not one of
+    /// `inode`; `EIO` and others of the device.
+    pub(crate) fn write_part<T: FileSystem>(
+        &self,
+        inode: &INode<T>,
+        control: &mut Control,
+        pos: u64,
+        len: u64,
+        disk: u64,
+    ) -> Result {
+        const SECTOR: u64 = 512;
+        let end = pos.checked_add(len).ok_or(EINVAL)?;
+        let aligned = [pos, len, disk].iter().all(|n| n % SECTOR == 0);
+        if !aligned || len == 0 || pos < self.pos() || end > self.end() {
+            return Err(EINVAL);
+        }
+        if !self.belongs_to(inode.mapping()) {
+            return Err(EINVAL);
+        }
+        let (offset, len) = ((pos - self.pos()) as usize, len as usize);
+        // SAFETY: The folio is locked, in the inode's page cache, and both live. The range lies in
+        // the folio. Whole sectors of it go to the inode's device, which checks the address.
+        to_result(unsafe {
+            bindings::folio_write_part(
+                self.as_ptr(),
+                inode.as_ptr(),
+                control.as_ptr(),
+                offset,
+                len,
+                disk / SECTOR,
+            )
+        })
     }
 
     /// Takes the folio out of the page cache, with the data in it, and unmaps it. It is that of a

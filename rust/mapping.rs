@@ -7,13 +7,17 @@
 
 use crate::{
     bindings,
-    folio::{FolioBatch, PAGE_SHIFT},
+    folio::{Folio, FolioBatch, PAGE_SHIFT},
     fs::{FileSystem, INode},
 };
-use core::{marker::PhantomData, ptr};
+use core::{
+    marker::PhantomData,
+    ptr::{self, NonNull},
+};
 use kernel::{
     error::{from_err_ptr, to_result},
     prelude::*,
+    sync::aref::ARef,
     types::Opaque,
 };
 
@@ -131,6 +135,16 @@ impl<T: FileSystem> Mapping<T> {
         // SAFETY: The reference is ours to give up.
         unsafe { bindings::folio_put(folio) };
         Ok(())
+    }
+
+    /// The folio with the page `index`, if there is one.
+    pub fn folio(&self, index: u64) -> Option<ARef<Folio>> {
+        // SAFETY: The mapping is live. Without flags the callee makes no folio, and returns a
+        // reference to the one that it finds.
+        let folio = from_err_ptr(unsafe { bindings::find_folio(self.as_ptr(), index as usize) });
+        let folio = NonNull::new(folio.ok()?)?;
+        // SAFETY: The reference is ours, and `Folio` is transparent.
+        Some(unsafe { ARef::from_raw(folio.cast()) })
     }
 
     /// Starts write-back of what is dirty, without waiting for it.

@@ -13,6 +13,7 @@ use crate::{
     journal::{self, Kind as HandleKind},
     map::{self, Extent, Kind},
     volume::Ext4,
+    writeback,
 };
 use ext4rs_vfs::{
     fs::{IoVec, Kiocb},
@@ -70,8 +71,9 @@ impl IomapOps<Ext4> for WriteMap {
         if map.flags.contains(MapFlags::NEW) {
             release_rest(inode, request, done)?;
         }
-        let allocated = matches!(map.kind, iomap::Kind::Mapped(_) | iomap::Kind::Unwritten(_));
-        if allocated && map.flags.contains(MapFlags::SIZE_CHANGED) {
+        // Blocks that waited may have been allocated since, as written ones in a handle that did not
+        // see the new size.
+        if map.flags.contains(MapFlags::SIZE_CHANGED) {
             raise_disk_size(inode, end)?;
         }
         Ok(())
@@ -130,9 +132,9 @@ fn release_rest(inode: &Inode, request: &Request, done: u64) -> Result {
     Ok(())
 }
 
-/// After a write that made the file end at byte `end`, in a block that had its place on disk when
-/// the data was copied: raises the size on disk (rule 7). Nobody else does if the block holds data
-/// on disk; if it is unwritten its conversion is still to come, and that reads the new size.
+/// After a write that made the file end at byte `end`: raises the size on disk, if the block there
+/// is a written one (rule 7), as then nobody else may. If it is unwritten its conversion is still to
+/// come, if it waits for allocation that is, and either reads the new size.
 fn raise_disk_size(inode: &Inode, end: u64) -> Result {
     if end <= inode.data().raw.lock().disk_size {
         return Ok(());
@@ -165,9 +167,20 @@ pub(super) fn write(call: &mut Kiocb<'_, Ext4>, from: &mut IoVec<'_>) -> Result<
         }
         call.modified()?;
         zero_tail(inode, call.pos())?;
-        iomap::write::<Ext4, WriteMap, Copied>(call, from)?
+        let start = call.pos();
+        let written = iomap::write::<Ext4, WriteMap, Copied>(call, from)?;
+        if !inode.super_block().data().options.lock().delalloc {
+            map_written(inode, start, call.pos())?;
+        }
+        written
     };
     call.write_sync(written)
+}
+
+/// Has the blocks of the bytes `start..end`, which were just copied, allocated before the call
+/// returns (rule 2).
+fn map_written(inode: &Inode, start: u64, end: u64) -> Result {
+    writeback::map_now(inode, blocks_over(inode, start, end)?)
 }
 
 /// Makes a file larger: `size` bytes, which is more than it has. The caller holds the inode's

@@ -31,6 +31,7 @@ use crate::{
     report,
     volume::Sb,
 };
+use core::ops::Range;
 use ext4rs_layout::extent::{
     Extent as DiskExtent, LBLK_END, MAX_DEPTH, MAX_UNWRITTEN, MAX_WRITTEN,
 };
@@ -141,6 +142,18 @@ pub(crate) enum Which {
     Reserved,
     /// Also those whose data is being given up.
     All,
+}
+
+/// What newly mapped blocks are on disk until their data is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fresh {
+    /// Unwritten: they read as zeros until [`convert`].
+    Unwritten,
+    /// Written, and noted as UNSENT: the data goes out before the transaction commits
+    /// (`data=ordered`).
+    Ordered,
+    /// Written. After a crash they may show what they held before (`data=writeback`).
+    Written,
 }
 
 /// The sequence number of the inode's mapping. As long as it stays, what [`lookup`] said stays
@@ -322,7 +335,7 @@ pub(crate) fn commit_reserved(inode: &Inode, lblk: u32, len: u32) {
 /// Sleeps.
 ///
 /// With [`Which::All`] the caller keeps write-back away, or has made it impossible: the blocks'
-/// folios are gone, or locked and not dirty.
+/// folios are gone, or locked and not dirty. UNSENT blocks among them have nothing to be sent then.
 pub(crate) fn release(inode: &Inode, lblk: u32, len: u32, which: Which) {
     let Some(run) = Run::at(lblk, len) else {
         return;
@@ -332,12 +345,14 @@ pub(crate) fn release(inode: &Inode, lblk: u32, len: u32, which: Which) {
     let Status {
         reserved,
         delalloc,
+        unsent,
         spares,
     } = &mut *status;
-    // With the nodes at hand neither can fail.
+    // With the nodes at hand none can fail.
     let mut blocks = reserved.remove(run, spares).unwrap_or(0);
     if which == Which::All {
         blocks = blocks.saturating_add(delalloc.remove(run, spares).unwrap_or(0));
+        let _ = unsent.remove(run, spares);
         map.bump();
     }
     status.trim();
@@ -352,8 +367,8 @@ pub(crate) fn delayed_blocks(inode: &Inode) -> u64 {
 
 /// Allocates the first run of DELALLOC blocks in `from..end`, or a part of it: not more than `cap`
 /// blocks, nothing behind the block that holds the end of the file, and what the allocator finds in
-/// one piece. The blocks become one unwritten extent, or a part of one. `None` if nothing there
-/// waits for allocation; RESERVED blocks do not.
+/// one piece. The blocks become one extent, or a part of one, as `fresh` says; written ones raise the
+/// size on disk (rule 7). `None` if nothing there waits for allocation; RESERVED blocks do not.
 ///
 /// The handle has [`credits_map`] credits. Takes the mapping lock exclusively.
 ///
@@ -367,9 +382,11 @@ pub(crate) fn map_delalloc_run(
     from: u32,
     end: u32,
     cap: u32,
+    fresh: Fresh,
 ) -> Result<Option<Extent>> {
     let map = &inode.data().map;
-    let mut nodes = with_nofs(|| Spares::allocate(1))?;
+    // To cut a run of DELALLOC in two, and for one UNSENT run.
+    let mut nodes = with_nofs(|| Spares::allocate(2))?;
     let _alone = map.lock.write();
     // The size is read here because truncate lowers it under the mapping lock: rule 10.
     let Some(range) = Run::new(from, end.min(size_in_blocks(inode))) else {
@@ -395,20 +412,64 @@ pub(crate) fn map_delalloc_run(
         let cap = u64::from(cap.clamp(1, MAX_UNWRITTEN));
         cap.saturating_add(run.start.into())
     });
-    let new = allocate(handle, inode, run, gap.near, Pool::Delayed, true)?;
+    let unwritten = fresh == Fresh::Unwritten;
+    let new = allocate(handle, inode, run, gap.near, Pool::Delayed, unwritten)?;
     let seq = {
         let mut status = map.status.lock();
         if let Some(run) = Run::at(new.block, new.len) {
-            // One node is enough for one run to be cut.
+            // One node is enough for one run to be cut, one for one to be added.
             let _ = status.delalloc.remove(run, &mut nodes);
+            if fresh == Fresh::Ordered {
+                let _ = status.unsent.insert(run, &mut nodes);
+            }
         }
         status.trim();
         map.bump();
         seq(inode)
     };
+    if !unwritten {
+        raise_disk_size(inode, new.block.saturating_add(new.len));
+    }
     inode::note_transaction(handle, inode, true);
     inode::mark_dirty(handle, inode)?;
     on_disk(&new, run, seq).map(Some)
+}
+
+/// Raises the size on disk over the data that ends with the block before block `end`, to the file's
+/// size or the end of the data's last block (rule 7).
+///
+/// The file's size is read after the blocks became written: a write that extends the file within the
+/// last block meanwhile looks, after it has set the size, whether the block is written, and if not
+/// leaves the size on disk to this.
+pub(crate) fn raise_disk_size(inode: &Inode, end: u32) {
+    let bits = inode.super_block().data().geo.block_bits;
+    let mut raw = inode.data().raw.lock();
+    // Read under the lock: truncation lowers both under it.
+    let size = inode.size().min(u64::from(end) << bits);
+    raw.disk_size = raw.disk_size.max(size);
+}
+
+/// The first run of UNSENT blocks that ends behind `from`.
+pub(crate) fn next_unsent(inode: &Inode, from: u32) -> Option<Range<u32>> {
+    let run = inode.data().map.status.lock().unsent.next(from)?;
+    Some(run.start..run.end)
+}
+
+/// The data of `len` blocks from `lblk` is on its way to the disk: they are UNSENT no more. Cannot
+/// fail. Sleeps; may be called under a folio lock, by the commit thread, too.
+pub(crate) fn sent(inode: &Inode, lblk: u32, len: u32) {
+    let map = &inode.data().map;
+    if map.status.lock().unsent.is_empty() {
+        return;
+    }
+    let Some(run) = Run::at(lblk, len) else {
+        return;
+    };
+    let mut status = map.status_for_change();
+    let Status { unsent, spares, .. } = &mut *status;
+    // With the nodes at hand it cannot fail.
+    let _ = unsent.remove(run, spares);
+    status.trim();
 }
 
 /// The number of blocks that the file's size takes, the last one in part.

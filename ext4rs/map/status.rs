@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The blocks of a file that wait for allocation: RESERVED and DELALLOC.
+//! The blocks of a file that wait: RESERVED and DELALLOC for allocation, UNSENT for being written.
 //!
 //! A block is RESERVED from a write's begin until its data is in the page cache; then it is
 //! DELALLOC until write-back has found it a place on disk. Both kinds are holes in the extent tree,
 //! both hold one block of the volume's space. Each kind is a set of runs, the longest possible: runs
 //! of a set neither overlap nor touch, and no block is in both sets.
+//!
+//! A block is UNSENT from the handle that allocates it as written (not as unwritten) until its data
+//! is on the way to the disk: the handle's transaction may not commit before. It is in the extent
+//! tree, and holds no space here.
 //!
 //! The sets change under a spinlock, so the memory of their nodes is set aside before: see
 //! [`Spares`].
@@ -198,6 +202,8 @@ pub(crate) struct Status {
     pub(crate) reserved: RunSet,
     /// Space is taken and the data is in the page cache.
     pub(crate) delalloc: RunSet,
+    /// Allocated as written, and nobody has sent the data yet.
+    pub(crate) unsent: RunSet,
     /// Nodes for the next changes.
     pub(crate) spares: Spares,
 }
@@ -271,7 +277,7 @@ impl Status {
 
     /// Gives back spare nodes that nobody will use soon.
     pub(crate) fn trim(&mut self) {
-        if self.reserved.is_empty() && self.delalloc.is_empty() {
+        if self.reserved.is_empty() && self.delalloc.is_empty() && self.unsent.is_empty() {
             self.spares = Spares::default();
         }
     }

@@ -4,7 +4,7 @@
 
 use super::submit::PIECES;
 use crate::{
-    file::{blocks_over, position},
+    file::blocks_over,
     inode::{self, Inode},
     journal::{self, Kind},
     map, report,
@@ -81,7 +81,7 @@ fn convert(inode: &Inode, reserved: ReservedHandle, written: &Written) -> Result
         if result.is_err() {
             break;
         }
-        raise_disk_size(inode, run.end);
+        map::raise_disk_size(inode, run.end);
         done = done.saturating_add(1);
     }
     sb.data().writeback.counters.conversions.add(done);
@@ -106,18 +106,4 @@ fn next_run(inode: &Inode, ranges: &mut Peekable<Ranges<'_>>) -> Result<Option<R
         ranges.next();
     }
     Ok(Some(run))
-}
-
-/// Raises the size on disk over the data that ends with the block before block `end`, to the file's
-/// size or the end of the data's last block.
-///
-/// The file's size is read after the conversion: a write that extends the file within the same
-/// block meanwhile looks, after it has set the size, whether the block is converted, and if not
-/// leaves the size on disk to this (rule 7).
-fn raise_disk_size(inode: &Inode, end: u32) {
-    let block_end = position(inode, end);
-    let mut raw = inode.data().raw.lock();
-    // Read under the lock: truncation lowers both under it.
-    let size = inode.size().min(block_end);
-    raw.disk_size = raw.disk_size.max(size);
 }

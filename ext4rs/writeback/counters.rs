@@ -35,6 +35,12 @@ pub(super) struct Counters {
     /// Bytes in them.
     #[pin]
     pub(super) bio_bytes: PerCpuCounter,
+    /// Times that a commit found data of an inode to be sent first.
+    #[pin]
+    pub(super) ordered_flushes: PerCpuCounter,
+    /// Folios of which such a flush sent only a part.
+    #[pin]
+    pub(super) ordered_partial: PerCpuCounter,
     /// Cyclic calls that went on at the beginning of the file.
     #[pin]
     pub(super) wraps: PerCpuCounter,
@@ -65,6 +71,8 @@ impl Counters {
             blocks_mapped <- PerCpuCounter::new(),
             bios <- PerCpuCounter::new(),
             bio_bytes <- PerCpuCounter::new(),
+            ordered_flushes <- PerCpuCounter::new(),
+            ordered_partial <- PerCpuCounter::new(),
             wraps <- PerCpuCounter::new(),
             conversions <- PerCpuCounter::new(),
             retries <- PerCpuCounter::new(),
@@ -94,6 +102,8 @@ const ATTRIBUTES: &[Attribute<Counters>] = &[
     (c"blocks_mapped", |c| c.blocks_mapped.sum()),
     (c"bios", |c| c.bios.sum()),
     (c"bio_bytes", |c| c.bio_bytes.sum()),
+    (c"ordered_flushes", |c| c.ordered_flushes.sum()),
+    (c"ordered_partial", |c| c.ordered_partial.sum()),
     (c"wraps", |c| c.wraps.sum()),
     (c"conversions", |c| c.conversions.sum()),
     (c"retries", |c| c.retries.sum()),

@@ -16,10 +16,12 @@
 
 mod completion;
 mod counters;
+mod mapping;
+mod ordered;
 mod submit;
 mod writepages;
 
-pub(crate) use self::writepages::writepages;
+pub(crate) use self::{mapping::map_now, writepages::writepages};
 
 use self::counters::{Counters, GROUPS};
 use crate::{

@@ -69,6 +69,9 @@ struct Allowance {
     /// The logical and the physical block after what was sent last in the window: what goes on
     /// there is converted with it.
     next: Option<(u32, u64)>,
+    /// The most blocks that are still to be sent in it: the write-back of its first folio ends when
+    /// all of it is converted.
+    blocks: u32,
 }
 
 impl Allowance {
@@ -81,6 +84,7 @@ impl Allowance {
             }
         }
         self.next = Some((lblk.saturating_add(len), block.saturating_add(len.into())));
+        self.blocks = self.blocks.saturating_sub(len);
         true
     }
 }
@@ -94,11 +98,12 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// A window was opened.
-    pub(super) fn window_opened(&mut self) {
+    /// A window was opened, for about `blocks` blocks.
+    pub(super) fn window_opened(&mut self, blocks: u32) {
         self.window = Allowance {
             left: PIECES,
             next: None,
+            blocks,
         };
     }
 
@@ -133,7 +138,7 @@ impl Sender {
             // What cannot be paid for is left out, and all of the folio written again.
             pieces = pieces.min(1);
         }
-        Ok(if pieces <= self.window.left {
+        Ok(if pieces == 0 || (pieces <= self.window.left && self.window.blocks > 0) {
             Verdict::Ready
         } else if pieces <= PIECES {
             Verdict::Window
@@ -157,6 +162,11 @@ impl WritebackOps<Ext4> for Sender {
                 return Ok(Iomap::new(iomap::Kind::Hole, pos, bytes));
             }
         }
+        if let Kind::Written(_) = extent.kind {
+            // The folio is under write-back, for which a commit waits.
+            let end = end_of(&extent).min(dirty.end);
+            map::sent(inode, dirty.start, end.saturating_sub(dirty.start));
+        }
         Ok(to_iomap(inode, &extent))
     }
 
@@ -166,7 +176,7 @@ impl WritebackOps<Ext4> for Sender {
 }
 
 /// The blocks of a folio that lie within the file.
-fn blocks_in_file(inode: &Inode, folio: &LockedFolio<'_>) -> Result<Range<u32>> {
+pub(super) fn blocks_in_file(inode: &Inode, folio: &LockedFolio<'_>) -> Result<Range<u32>> {
     let end = folio.end().min(inode.size());
     if end <= folio.pos() {
         return Ok(0..0);

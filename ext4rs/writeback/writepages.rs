@@ -3,7 +3,7 @@
 //! Step 1, and the loop around it.
 
 use super::{
-    cap, completion, folio_blocks, page_to_block,
+    cap, completion, folio_blocks, mapping, ordered, page_to_block,
     submit::{Sender, Verdict},
 };
 use crate::{
@@ -11,7 +11,8 @@ use crate::{
     file::blocks_over,
     inode::Inode,
     journal::{self, Kind},
-    map, report,
+    map::{self, Fresh},
+    report,
     volume::Ext4,
 };
 use ext4rs_vfs::{
@@ -48,7 +49,7 @@ pub(crate) fn writepages(inode: &Inode, control: &mut Control) -> Result {
 /// - At most one folio is locked, and none while `submitter` has a bio or a window open and a
 ///   handle is started: [`Pass::start_handle`] closes both first (rule 5).
 /// - Folios are locked in the order of their index while a bio is open.
-struct Pass<'a> {
+pub(super) struct Pass<'a> {
     inode: &'a Inode,
     submitter: Submitter<'a, Ext4, Sender>,
     pages_scanned: u64,
@@ -67,7 +68,7 @@ enum Walk {
 }
 
 impl<'a> Pass<'a> {
-    fn new(inode: &'a Inode, control: &'a mut Control) -> Self {
+    pub(super) fn new(inode: &'a Inode, control: &'a mut Control) -> Self {
         Self {
             inode,
             submitter: Submitter::new(inode, control, Sender::default()),
@@ -237,7 +238,7 @@ impl<'a> Pass<'a> {
 
     /// Sends a folio that is ready. `false` if a part had to be left out: then nothing is open, and
     /// the folio is to be sent again.
-    fn send(&mut self, folio: LockedFolio<'_>) -> Result<bool> {
+    pub(super) fn send(&mut self, folio: LockedFolio<'_>) -> Result<bool> {
         match self.submitter.send(folio)? {
             Sent::Nothing => Ok(true),
             Sent::Pages(pages) => {
@@ -252,22 +253,40 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Whether a locked dirty folio can be sent with no handle for its end: each block in the file is
+    /// written, or a hole. No window is open.
+    pub(super) fn is_wholly_written(&mut self, folio: &LockedFolio<'_>) -> Result<bool> {
+        Ok(self.submitter.ops().examine(self.inode, folio)? == Verdict::Ready)
+    }
+
+    /// Writes a part of a locked folio that stays dirty: see [`Submitter::write_part`].
+    pub(super) fn write_part(
+        &mut self,
+        folio: &LockedFolio<'_>,
+        pos: u64,
+        len: u64,
+        disk: u64,
+    ) -> Result {
+        self.submitter.write_part(folio, pos, len, disk)
+    }
+
     /// Step 1: allocates the run of waiting blocks from `from` on, as far as it goes and may be
     /// mapped now, and opens a window over it.
     fn map_run(&mut self, from: u32, index: u64, last: u64) -> Result {
         let end = self.clip(from, index, last);
+        let fresh = self.inode.super_block().data().options.lock().fresh();
+        if fresh != Fresh::Unwritten {
+            self.close_window()?;
+            return mapping::map_written(self.inode, from, end, fresh).map(drop);
+        }
         let (handle, reserved) = self.start_handle(map::credits_map(self.inode))?;
-        let vol = self.inode.super_block().data();
-        let mapped = map::map_delalloc_run(&handle, self.inode, from, end, cap(vol))?;
+        let mapped = mapping::map_run(&handle, self.inode, from, end, fresh)?;
         handle.stop()?;
-        let Some(run) = mapped else {
-            // Somebody else was faster.
-            return Ok(());
-        };
-        let counters = self.counters();
-        counters.runs_mapped.add(1);
-        counters.blocks_mapped.add(run.len.into());
-        self.open_window(reserved)
+        // Otherwise somebody else was faster.
+        if mapped.is_some() {
+            self.open_window(reserved)?;
+        }
+        Ok(())
     }
 
     /// Up to which block step 1 may go from block `from`, which is in the folio at `index`: to the
@@ -304,12 +323,13 @@ impl<'a> Pass<'a> {
     /// Opens a window.
     fn open_window(&mut self, reserved: ReservedHandle) -> Result {
         self.submitter.open_window(reserved)?;
-        self.submitter.ops().window_opened();
+        let blocks = cap(self.inode.super_block().data());
+        self.submitter.ops().window_opened(blocks);
         Ok(())
     }
 
     /// Sends the open bio and closes the window, if they are open.
-    fn close_window(&mut self) -> Result {
+    pub(super) fn close_window(&mut self) -> Result {
         self.submitter.ops().window_closed();
         self.submitter.close_window()
     }
@@ -339,6 +359,10 @@ impl<'a> Pass<'a> {
             mapping.set_error(error);
             let blocks = blocks_over(self.inode, locked.pos(), locked.end())?;
             let len = blocks.end.saturating_sub(blocks.start);
+            // What of it has its place is not dropped with the rest.
+            if let Err(e) = ordered::write_unsent(self, self.inode, &locked) {
+                mapping.set_error(e);
+            }
             // Nobody writes to the folio, or looks whether it is dirty, before it is gone.
             map::release(self.inode, blocks.start, len, map::Which::All);
             locked.discard(mapping);
@@ -351,7 +375,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Sends what is open, and counts.
-    fn finish(mut self, result: Result) -> Result {
+    pub(super) fn finish(mut self, result: Result) -> Result {
         let closed = self.close_window();
         let counters = self.counters();
         let sent = self.submitter.counts();

@@ -105,3 +105,8 @@ void rust_helper_filemap_invalidate_unlock_shared(struct address_space *mapping)
 {
 	filemap_invalidate_unlock_shared(mapping);
 }
+
+struct folio *rust_helper_find_folio(struct address_space *mapping, pgoff_t index)
+{
+	return filemap_get_folio(mapping, index);
+}

@@ -2,7 +2,12 @@
 
 //! What a call of `writepages` is asked to do.
 
-use crate::{bindings, folio::PAGE_SHIFT};
+use crate::{
+    bindings,
+    folio::PAGE_SHIFT,
+    fs::{FileSystem, INode},
+    mapping::loff,
+};
 use kernel::types::Opaque;
 
 /// How much to write, where, and with what promise.
@@ -22,6 +27,27 @@ impl Control {
     pub(crate) unsafe fn from_raw<'a>(ptr: *mut bindings::writeback_control) -> &'a mut Self {
         // SAFETY: `Control` is transparent; the caller vouches for the rest.
         unsafe { &mut *ptr.cast() }
+    }
+
+    /// Calls `f` with a control of its own, for integrity: all of the bytes `start` to `end`
+    /// (inclusive) of a file, with no limit. Charged as the file's write-back is.
+    pub fn with_integrity<T: FileSystem, R>(
+        inode: &INode<T>,
+        start: u64,
+        end: u64,
+        f: impl FnOnce(&mut Self) -> R,
+    ) -> R {
+        let raw = Opaque::<bindings::writeback_control>::uninit();
+        // SAFETY: `raw` is ours and stays in this frame; the inode is live. The callee initialises
+        // all of it and takes a reference that is given back below.
+        unsafe {
+            bindings::init_integrity_control(raw.get(), inode.as_ptr(), loff(start), loff(end));
+        }
+        // SAFETY: It is initialised, and used through this reference alone until `f` returns.
+        let result = f(unsafe { Self::from_raw(raw.get()) });
+        // SAFETY: Initialised above, and given up once.
+        unsafe { bindings::release_control(raw.get()) };
+        result
     }
 
     /// The C control.

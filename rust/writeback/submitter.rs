@@ -169,6 +169,28 @@ impl<'a, T: WindowOps, W: WritebackOps<T>> Submitter<'a, T, W> {
         Ok(Sent::Again)
     }
 
+    /// Writes `len` bytes from byte `pos` of a folio to byte `disk` of the device, and waits for them.
+    /// The folio stays locked, and dirty as it was; what of the range is behind the file's end is
+    /// zeroed. No bio is open.
+    ///
+    /// Waits if the folio is under write-back.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the range is not one of whole sectors in the folio, or a bio is open; the device's
+    /// errors.
+    pub fn write_part(&mut self, folio: &LockedFolio<'_>, pos: u64, len: u64, disk: u64) -> Result {
+        // SAFETY: The context is ours and initialised.
+        if unsafe { !(*self.context.get()).wb_ctx.is_null() } {
+            return Err(EINVAL);
+        }
+        folio.wait_writeback();
+        folio.write_part(self.inode, self.control, pos, len, disk)?;
+        self.counts.bios = self.counts.bios.saturating_add(1);
+        self.counts.bytes = self.counts.bytes.saturating_add(len);
+        Ok(())
+    }
+
     /// Sends the open bio, if there is one.
     pub fn submit(&mut self) -> Result {
         let context = self.context.get();

@@ -155,7 +155,7 @@ impl File {
         let handle = Handle::new(sb, map::credits_map(&self.inode));
         let seq = map::seq(&self.inode);
         let before = tree::read(&self.inode);
-        match map::map_delalloc_run(&handle, &self.inode, from, end, cap) {
+        match map::map_delalloc_run(&handle, &self.inode, from, end, cap, map::Fresh::Unwritten) {
             Ok(None) => assert_eq!(first, None),
             Err(e) => {
                 assert!(first.is_some() || e == ENOMEM);

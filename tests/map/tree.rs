@@ -273,7 +273,7 @@ fn a_hole_is_cut_into_an_extent() {
         inode.size.set(1 << 30);
         map::reserve(&inode, 0, 9, true).unwrap();
         let handle = Handle::new(sb, 100);
-        let run = map::map_delalloc_run(&handle, &inode, 0, 9, 9).unwrap();
+        let run = map::map_delalloc_run(&handle, &inode, 0, 9, 9, map::Fresh::Unwritten).unwrap();
         let Some(run) = run.filter(|run| run.len == 9) else {
             continue;
         };
@@ -311,7 +311,7 @@ fn a_conversion_makes_room_for_two() {
         }
         for _ in 0..blocks * 3 {
             let handle = Handle::new(sb, map::credits_map(&inode));
-            map::map_delalloc_run(&handle, &inode, 0, u32::MAX, u32::MAX).unwrap();
+            map::map_delalloc_run(&handle, &inode, 0, u32::MAX, u32::MAX, map::Fresh::Unwritten).unwrap();
         }
         let before = check(&inode);
         let Some(&old) = before.extents.iter().find(|e| e.len == 3) else {
@@ -403,7 +403,7 @@ fn damage_is_an_error_or_an_answer() {
         }
         inode.size.set(1 << 30);
         let handle = Handle::new(sb, u32::MAX);
-        let _ = map::map_delalloc_run(&handle, &inode, 0, u32::MAX, 100);
+        let _ = map::map_delalloc_run(&handle, &inode, 0, u32::MAX, 100, map::Fresh::Unwritten);
     }
     assert!(
         errors > 1000 && answers > 1000,

@@ -19,4 +19,8 @@ round() {
 # --lazy: nothing but fsync may send data.
 round writeback-4k 4096 256 "" --lazy
 round writeback-1k 1024 64 "" --lazy
+# Written blocks, whose data the commit sends before it is done; and blocks given at write time.
+round writeback-dioread_lock 4096 256 dioread_lock --lazy
+round writeback-nodelalloc 4096 256 nodelalloc
+round writeback-nodelalloc-dioread_lock 4096 256 nodelalloc,dioread_lock
 finish
