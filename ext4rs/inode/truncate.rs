@@ -5,15 +5,17 @@
 //! The size is lowered in one handle, in which the file becomes an orphan; then the folios behind
 //! its end go, which waits for their write-back; then what is left of its last block is zeroed, on
 //! the disk, too; then, in as many transactions as that takes, its blocks go. If the machine stops
-//! between, the next mount goes on with the last two steps. Nothing is written or waited for before:
-//! what is cut off need not reach the disk, and what stays does not depend on it.
+//! between, the next mount goes on with the last two steps. Nothing is written or waited for before,
+//! but data of blocks that a transaction made written (UNSENT): it may commit without the cut. What
+//! else is cut off need not reach the disk, and what stays does not depend on it.
 
 use super::{has_extents, mark_dirty, Inode};
 use crate::{
-    file,
+    file::{self, position},
     journal::{self, Handle, Kind},
     map, orphan,
 };
+use ext4rs_vfs::mapping::MAX_OFFSET;
 use kernel::{prelude::*, sync::atomic::ordering::Relaxed};
 
 /// Blocks that the end of a truncation changes.
@@ -29,7 +31,24 @@ const CREDITS_END: u32 = orphan::CREDITS + super::CREDITS_DIRTY;
 pub(super) fn shorten(inode: &Inode, size: u64, change: impl FnOnce()) -> Result {
     inode.wait_direct_io();
     let _lock = inode.mapping().invalidate_lock();
-    let handle = journal::start(inode.super_block(), CREDITS_END, Kind::Inode)?;
+    let behind = file::blocks_over(inode, 0, size)?.end;
+    let handle = loop {
+        let handle = journal::start(inode.super_block(), CREDITS_END, Kind::Inode)?;
+        // A commit under way has these blocks, and the size over them, without this handle's change:
+        // their data goes out before the folios are dropped (rule 10). Nobody adds any meanwhile but
+        // write-back, of what is dirty already.
+        if map::next_unsent(inode, behind).is_none() {
+            break handle;
+        }
+        handle.stop()?;
+        inode
+            .mapping()
+            .write_and_wait_range(position(inode, behind), MAX_OFFSET)?;
+        if map::next_unsent(inode, behind).is_some() {
+            // What could not be written is not shown to anybody: the file is cut.
+            break journal::start(inode.super_block(), CREDITS_END, Kind::Inode)?;
+        }
+    };
     orphan::add(&handle, inode)?;
     // In this handle, so that no other transaction can have the size without the orphan.
     map::lower_size(inode, size);

@@ -29,7 +29,13 @@ impl OrderedData for Ext4 {
         if !is_unsent(inode, &blocks) {
             return Ok(());
         }
-        inode.super_block().data().writeback.counters.ordered_flushes.add(1);
+        inode
+            .super_block()
+            .data()
+            .writeback
+            .counters
+            .ordered_flushes
+            .add(1);
         Control::with_integrity(inode, start, end, |control| {
             with_plug(|| {
                 let mut pass = Pass::new(inode, control);
@@ -88,11 +94,7 @@ fn flush_folio(pass: &mut Pass<'_>, inode: &Inode, folio: LockedFolio<'_>) -> Re
 
 /// Writes exactly the UNSENT blocks of a locked folio, and waits for them. The folio stays dirty. No
 /// bio is open.
-pub(super) fn write_unsent(
-    pass: &mut Pass<'_>,
-    inode: &Inode,
-    folio: &LockedFolio<'_>,
-) -> Result {
+pub(super) fn write_unsent(pass: &mut Pass<'_>, inode: &Inode, folio: &LockedFolio<'_>) -> Result {
     let blocks = super::submit::blocks_in_file(inode, folio)?;
     let mut at = blocks.start;
     let mut partial = false;
@@ -114,7 +116,13 @@ pub(super) fn write_unsent(
         partial = true;
     }
     if partial {
-        inode.super_block().data().writeback.counters.ordered_partial.add(1);
+        inode
+            .super_block()
+            .data()
+            .writeback
+            .counters
+            .ordered_partial
+            .add(1);
     }
     Ok(())
 }

@@ -138,13 +138,15 @@ impl Sender {
             // What cannot be paid for is left out, and all of the folio written again.
             pieces = pieces.min(1);
         }
-        Ok(if pieces == 0 || (pieces <= self.window.left && self.window.blocks > 0) {
-            Verdict::Ready
-        } else if pieces <= PIECES {
-            Verdict::Window
-        } else {
-            Verdict::ReadIn
-        })
+        Ok(
+            if pieces == 0 || (pieces <= self.window.left && self.window.blocks > 0) {
+                Verdict::Ready
+            } else if pieces <= PIECES {
+                Verdict::Window
+            } else {
+                Verdict::ReadIn
+            },
+        )
     }
 }
 

@@ -311,7 +311,15 @@ fn a_conversion_makes_room_for_two() {
         }
         for _ in 0..blocks * 3 {
             let handle = Handle::new(sb, map::credits_map(&inode));
-            map::map_delalloc_run(&handle, &inode, 0, u32::MAX, u32::MAX, map::Fresh::Unwritten).unwrap();
+            map::map_delalloc_run(
+                &handle,
+                &inode,
+                0,
+                u32::MAX,
+                u32::MAX,
+                map::Fresh::Unwritten,
+            )
+            .unwrap();
         }
         let before = check(&inode);
         let Some(&old) = before.extents.iter().find(|e| e.len == 3) else {

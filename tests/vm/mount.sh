@@ -38,7 +38,7 @@ options() {
 		check "mount-refuses-$option" refused mount -t "$FS" -o $option $dev $dir
 	done
 	# What is not built yet is refused by name; what is built is shown.
-	for option in nodelalloc data=writeback data=journal; do
+	for option in data_err=abort data=journal; do
 		mark
 		mount -t "$FS" -o $option $dev $dir 2>/dev/null
 		if mounted; then
