@@ -150,13 +150,18 @@ class Machine:
     """One run of one virtual machine, with its folder build/vm/NAME."""
 
     def __init__(self, name: str, memory: str = "1G", smp: int = 2, timeout: float = 300,
-                 append: str = "", panic_ok: bool = False, kvm: bool = False, hasty: bool = False) -> None:
+                 append: str = "", panic_ok: bool = False, kvm: bool = False, hasty: bool = False,
+                 count: bool = False) -> None:
         if not re.fullmatch(r"[\w.-]+", name):
             raise Failure(f"{name!r} cannot be a machine's name: letters, digits, - . _")
         self.folder = TOP / "build" / "vm" / name
         self.folder.mkdir(parents=True, exist_ok=True)
         self.name, self.memory, self.smp, self.timeout = name, memory, smp, timeout
         self.append, self.panic_ok, self.kvm = append, panic_ok, kvm
+        # The guest's clock is a count of its instructions: one processor, and no KVM.
+        self.count = count
+        if count:
+            self.smp, self.kvm = 1, False
         # The first complaint of the kernel ends the run, even if the job could go on.
         self.hasty = hasty
         # vda is for whatever a test wants to keep aside (unformatted, sparse);
@@ -222,7 +227,7 @@ class Machine:
             "-machine", "q35,memory-backend=memory",
             "-object", f"memory-backend-memfd,id=memory,size={self.memory},share=on",
             "-m", self.memory, "-smp", str(self.smp),
-            *(["-accel", "kvm", "-cpu", "host"] if self.kvm else ["-accel", "tcg,thread=multi", "-cpu", "max"]),
+            *self._accelerator(),
             "-kernel", f"/usr/lib/modules/{kernel_release()}/vmlinuz",
             "-append", " ".join(command_line),
             "-chardev", f"socket,id=console,fd={console.fileno()}", "-serial", "chardev:console",
@@ -246,6 +251,11 @@ class Machine:
         console.close()
         monitor.close()
         self.monitor.sendall(b'{"execute":"qmp_capabilities"}\n')
+
+    def _accelerator(self) -> list[str]:
+        if self.count:
+            return ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=on", "-cpu", "max"]
+        return ["-accel", "kvm", "-cpu", "host"] if self.kvm else ["-accel", "tcg,thread=multi", "-cpu", "max"]
 
     def _socket(self, tag: str) -> Path:
         # /run is this process namespace's own.
@@ -417,6 +427,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--append", default="", help="more words for the kernel's command line")
     parser.add_argument("--panic-ok", action="store_true",
                         help="a panic or reset is a good end (a test that pulls the plug)")
+    parser.add_argument("--count", action="store_true",
+                        help="emulate one processor, whose clock counts instructions: 1 ns each")
     parser.add_argument("--interactive", action="store_true", help="give the command this terminal")
     parser.add_argument("command", nargs="+", help="what to run in the guest, in the checkout's folder")
     return parser.parse_args()
@@ -425,7 +437,8 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> int:
     arguments = parse_arguments()
     machine = Machine(arguments.name, arguments.mem, arguments.smp, arguments.timeout,
-                      arguments.append, arguments.panic_ok, kvm_works())
+                      arguments.append, arguments.panic_ok, not arguments.count and kvm_works(),
+                      count=arguments.count)
     for disk in arguments.disk:
         machine.add_disk(disk)
     environment = dict(item.partition("=")[::2] for item in arguments.env)
