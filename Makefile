@@ -18,6 +18,17 @@ JOBS ?= 1
 TIMEOUT_FACTOR ?= 1
 RESUME ?=
 
+# make bench: which workloads, filesystems and disk; rounds; the large files' size; COUNT=1: instructions.
+W ?=
+ROUNDS ?=
+DISK ?=
+SIZE ?=
+COUNT ?=
+SCALE ?=
+# make bench-compare: two results.json.
+A ?=
+B ?=
+
 # For tests that do random things: where to begin, and how much.
 SEED ?=
 SEEDS ?=
@@ -29,7 +40,7 @@ built := build/$(if $(KDIR),kdir,stock)
 # Recipes start the kernel's build and scripts, which choose their own jobs; a
 # target's prerequisites are made one after the other.
 .NOTPARALLEL:
-.PHONY: all modules help setup run test test-long xfstests lint shell install clean
+.PHONY: all modules help setup run test test-long xfstests bench bench-quick bench-compare lint shell install clean
 
 all: modules
 
@@ -60,6 +71,21 @@ xfstests: ## run xfstests; XFSTESTS=a built tree; TESTS="-g quick" CONFIG=4k FS=
 	@tests/xfstests/run "$(XFSTESTS)" --tests "$(TESTS)" --config "$(CONFIG)" --fs "$(FS)" --jobs "$(JOBS)" \
 		--factor "$(TIMEOUT_FACTOR)" --resume "$(RESUME)"
 
+# FS has a default for the tests; a bench takes all filesystems unless some are named.
+narrowed = $(if $(W),--workloads "$(W)") $(if $(filter-out file default,$(origin FS)),--fs "$(FS)") \
+	$(if $(ROUNDS),--rounds "$(ROUNDS)") $(if $(DISK),--disk "$(DISK)") $(if $(SIZE),--size "$(SIZE)") \
+	$(if $(COUNT),--count) $(if $(SCALE),--scale "$(SCALE)")
+
+bench: modules ## measure beside ext4, XFS, btrfs; W=W1,W4 FS=ext4rs,ext4 ROUNDS=5 DISK=fast SIZE=512M COUNT=1
+	@tests/bench/run $(narrowed)
+
+bench-quick: modules ## the same, short: four workloads, one round
+	@tests/bench/run --quick $(narrowed)
+
+bench-compare: ## what changed beyond the noise; A=old.json B=new.json
+	@$(if $(and $(A),$(B)),,echo "bench-compare: A=old.json B=new.json, please" >&2; exit 2;) tests/bench/run --compare \
+		"$(abspath $(A))" "$(abspath $(B))"
+
 lint: ## check format, clippy, the two walls, comments and words
 	@tests/lint
 
@@ -73,4 +99,4 @@ clean: ## remove what was built here (not the sysroot in the cache folder)
 	rm -rf build
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | awk -F '\t' '{ printf "make %-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | awk -F '\t' '{ printf "make %-13s %s\n", $$1, $$2 }'

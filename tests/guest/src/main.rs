@@ -7,6 +7,7 @@
 mod access;
 mod args;
 mod behave;
+mod bench;
 mod crowd;
 mod cycles;
 mod foreign;
@@ -101,6 +102,7 @@ poke FILE [--writing]                                               use damaged 
 behave DIR [--prefix P] [--only NAME]                               test what programs rely on
 powercut DEV LOG TARGET AGAIN DIR --fs F --seed N --states N ...    cut the power, and look
 powercut TARGET AGAIN DIR --replay --keep FOLDER --state N ...      look at a state again
+bench PLAN MODULE [--touch]                                         measure what a plan asks for
 model DEV DEV DIR DIR [FILE...] --fs F --seed N --seeds N --count N   random work beside ext4
 ";
 
@@ -277,6 +279,12 @@ fn run(command: &str, args: &Args) -> Result<(), Why> {
         "scatter" => shrink::scatter(&args.path(0)?, args.number("count", 3000)?),
         "cut" => shrink::cut_in_steps(&args.path(0)?, args.number("left", 1)?),
         "writeback" => write_back(args),
+        "bench" => {
+            if args.has("touch") {
+                bench::touch_memory()?;
+            }
+            bench::run(&args.path(0)?, &args.path(1)?)
+        }
         "cycles" => cycles(args),
         "images" => images(args),
         "copy" => volumes::copy(&args.path(0)?, &args.path(1)?),
