@@ -36,7 +36,7 @@ class Session:
         return self.records
 
     def _boot(self) -> None:
-        machine = self.machine = vm.Machine(self.name, self.memory, timeout=BOOT_SECONDS, kvm=self.kvm, hasty=True,
+        machine = self.machine = vm.Machine(self.name, self.memory, timeout=BOOT_SECONDS * (3 if self.count else 1), kvm=self.kvm, hasty=True,
                                             count=self.count)
         machine.add_disk(self.size)
         machine.add_disk(f"{self.size},bps=100M,iops=200")
