@@ -44,10 +44,6 @@ pub(crate) enum Kind {
     ExtentConvert = 11,
 }
 
-/// Longest time, in microseconds, that a synchronous handle waits for company
-/// (`EXT4_DEF_MAX_BATCH_TIME`).
-const MAX_BATCH_TIME: u32 = 15_000;
-
 /// Revokes that every handle can make: for the few blocks of metadata that an operation frees
 /// beside what it is for (`ext4_trans_default_revoke_credits`).
 const DEFAULT_REVOKES: u32 = 8;
@@ -329,8 +325,8 @@ fn params(sb: &Sb) -> Params {
     Params {
         barrier: options.barrier,
         commit_interval: options.commit_seconds,
-        min_batch_time: 0,
-        max_batch_time: MAX_BATCH_TIME,
+        min_batch_time: options.min_batch_time(),
+        max_batch_time: options.max_batch_time(),
     }
 }
 

@@ -95,7 +95,7 @@ impl FileSystem for Ext4 {
             .map_err(|_| refuse(sb, fmt!("bad block size {} for the device", geo.block_size)))?;
         // The size of the buffers has changed: take the one that is used from now on.
         let bh = sb.bread(geo.sb_block())?;
-        let options = ctx.for_mount(&disk);
+        let options = ctx.for_mount(&disk)?;
         sb.set_limits(&limits(&geo), &disk.uuid);
         if options.acl {
             sb.enable_acl();

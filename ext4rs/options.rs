@@ -5,7 +5,9 @@
 use crate::{map::Fresh, volume::Sb};
 use ext4rs_layout::superblock;
 use ext4rs_vfs::log::{self, Level};
-use kernel::{prelude::*, seq_file::SeqFile, seq_print, sync::atomic::ordering::Relaxed};
+use kernel::{
+    prelude::*, seq_file::SeqFile, seq_print, str::CString, sync::atomic::ordering::Relaxed,
+};
 
 /// What to do when an error is found (`errors=`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +65,57 @@ pub(crate) struct Options {
     pub(crate) dioread_nolock: bool,
     /// `data=`, for blocks that are written from the beginning. Not changed by a remount.
     pub(crate) data: DataMode,
+    /// `resuid=`: the user that may take reserved blocks.
+    pub(crate) resuid: u32,
+    /// `resgid=`: the group that may take reserved blocks.
+    pub(crate) resgid: u32,
+    /// Which [`SWITCHES`] are on.
+    switches: u32,
+    /// The values of [`NUMBERS`].
+    numbers: [u32; NUMBERS.len()],
+    /// `dax=never`, to be shown.
+    dax_never: bool,
+}
+
+/// What becomes of a default in the superblock that is not simply taken.
+enum Stored {
+    NoEffect,
+    Unknown,
+    Refused,
+}
+
+/// Said of an option that ext4 has no more.
+const IGNORED: &str = "Ignoring removed";
+
+/// Said of an option that asks for what is not done.
+const NO_EFFECT: &str = "without effect:";
+
+fn text_of(bytes: &[u8]) -> Result<CString> {
+    CString::try_from_fmt(fmt!("{}", core::str::from_utf8(bytes).map_err(|_| EINVAL)?))
 }
 
 impl Options {
+    /// What a volume is mounted with if nobody asks for anything.
+    fn bare(disk: &superblock::SuperBlock) -> Self {
+        Self {
+            errors: disk.on_error().into(),
+            barrier: true,
+            commit_seconds: DEFAULT_COMMIT_SECONDS,
+            acl: true,
+            minixdf: false,
+            noload: false,
+            auto_da_alloc: true,
+            resuid: disk.resuid,
+            resgid: disk.resgid,
+            switches: 0,
+            numbers: NUMBERS.map(|(_, default)| default),
+            dax_never: false,
+            delalloc: true,
+            dioread_nolock: true,
+            data: DataMode::Ordered,
+        }
+    }
+
     /// What blocks are on disk when they have just been allocated for a file's data.
     pub(crate) fn fresh(&self) -> Fresh {
         match (self.dioread_nolock, self.data) {
@@ -73,6 +123,18 @@ impl Options {
             (false, DataMode::Ordered) => Fresh::Ordered,
             (false, DataMode::Writeback) => Fresh::Written,
         }
+    }
+
+    /// `min_batch_time=`, in microseconds.
+    pub(crate) fn min_batch_time(&self) -> u32 {
+        let [min, ..] = self.numbers;
+        min
+    }
+
+    /// `max_batch_time=`, in microseconds.
+    pub(crate) fn max_batch_time(&self) -> u32 {
+        let [_, max, ..] = self.numbers;
+        max
     }
 }
 
@@ -89,27 +151,110 @@ pub(crate) struct Context {
     delalloc: Option<bool>,
     dioread_nolock: Option<bool>,
     data: Option<DataMode>,
+    resuid: Option<u32>,
+    resgid: Option<u32>,
+    /// Which of [`SWITCHES`] were given, and those of them that are on.
+    switches_given: u32,
+    switches: u32,
+    numbers: [Option<u32>; NUMBERS.len()],
+    dax_never: bool,
 }
 
 /// Options of ext4 that ask for what ext4rs does anyway.
 const ACCEPTED: &[&[u8]] = &[
-    b"nodiscard",
-    b"noinit_itable",
     b"noquota",
     b"nogrpid",
     b"sysvgroups",
     b"journal_checksum",
-    b"block_validity",
     b"user_xattr",
     b"nodebug",
-    b"nombcache",
-    b"no_mbcache",
+    b"nowarn_on_error",
 ];
+
+/// Options that ext4 has given up, and takes with a warning (`Opt_removed`). The others of them,
+/// `check=` and `journal=`, have a value.
+const REMOVED: &[&[u8]] = &[
+    b"oldalloc",
+    b"orlov",
+    b"bh",
+    b"nobh",
+    b"i_version",
+    b"mblk_io_submit",
+    b"nomblk_io_submit",
+    b"prefetch_block_bitmaps",
+    b"nocheck",
+    b"reservation",
+    b"noreservation",
+];
+
+/// A switch of ext4 that only makes things faster or shows more: it is taken and shown, and what it
+/// asks for is not done.
+struct Switch {
+    /// Turns it on.
+    on: &'static str,
+    /// Turns it off, or nothing does.
+    off: Option<&'static str>,
+    /// To be warned of.
+    warn: bool,
+}
+
+impl Switch {
+    const fn new(on: &'static str, off: Option<&'static str>, warn: bool) -> Self {
+        Self { on, off, warn }
+    }
+}
+
+/// The switches, in the order in which ext4 shows them; the place is the bit in
+/// [`Options::switches`].
+const SWITCHES: [Switch; 6] = [
+    Switch::new("noblock_validity", Some("block_validity"), false),
+    Switch::new("discard", Some("nodiscard"), true),
+    Switch::new("noinit_itable", None, false),
+    Switch::new("debug", None, false),
+    Switch::new("nombcache", None, false),
+    Switch::new("no_prefetch_block_bitmaps", None, false),
+];
+
+/// The bit of `noinit_itable`, which `init_itable` clears.
+const NO_INIT_ITABLE: u32 = 1 << 2;
+
+/// Numbers that ext4 takes for its own tuning, in the order in which it shows them, with their
+/// defaults. They are taken and shown; the first two are the journal's.
+const NUMBERS: [(&str, u32); 5] = [
+    ("min_batch_time", 0),
+    ("max_batch_time", 15_000),
+    ("stripe", 0),
+    ("inode_readahead_blks", 32),
+    ("init_itable", 10),
+];
+
+/// The place of `init_itable` in [`NUMBERS`].
+const INIT_ITABLE: usize = 4;
+
+/// What the superblock may ask for by a bit (`tune2fs -o`): the bits to look at, their value, and
+/// the option.
+const STORED: &[(u32, u32, &CStr, Option<&CStr>)] = &[
+    bit(superblock::DEFM_DEBUG, c"debug"),
+    bit(superblock::DEFM_BSDGROUPS, c"bsdgroups"),
+    bit(superblock::DEFM_UID16, c"nouid32"),
+    mode(superblock::DEFM_JMODE_DATA, c"journal"),
+    mode(superblock::DEFM_JMODE_ORDERED, c"ordered"),
+    mode(superblock::DEFM_JMODE_WBACK, c"writeback"),
+    bit(superblock::DEFM_NOBARRIER, c"nobarrier"),
+    bit(superblock::DEFM_DISCARD, c"discard"),
+    bit(superblock::DEFM_NODELALLOC, c"nodelalloc"),
+];
+
+const fn bit(bit: u32, key: &CStr) -> (u32, u32, &CStr, Option<&CStr>) {
+    (bit, bit, key, None)
+}
+
+const fn mode(value: u32, name: &CStr) -> (u32, u32, &CStr, Option<&CStr>) {
+    (superblock::DEFM_JMODE, value, c"data", Some(name))
+}
 
 /// Options of ext4 that ext4rs does not know how to honour yet.
 const NOT_BUILT: &[&[u8]] = &[
-    b"discard",
-    b"init_itable",
     b"grpid",
     b"bsdgroups",
     b"grpquota",
@@ -122,31 +267,13 @@ const NOT_BUILT: &[&[u8]] = &[
     b"journal_async_commit",
     b"journal_dev",
     b"journal_path",
-    b"journal_ioprio",
     b"nojournal_checksum",
-    b"i_version",
-    b"dax",
-    b"inlinecrypt",
     b"test_dummy_encryption",
-    b"sb",
-    b"resuid",
-    b"resgid",
-    b"stripe",
-    b"max_batch_time",
-    b"min_batch_time",
     b"max_dir_size_kb",
-    b"inode_readahead_blks",
-    b"mb_optimize_scan",
-    b"data_err",
-    b"noblock_validity",
-    b"nouser_xattr",
-    b"debug",
     b"debug_want_extra_isize",
     b"abort",
     b"warn_on_error",
     b"nouid32",
-    b"prefetch_block_bitmaps",
-    b"no_prefetch_block_bitmaps",
 ];
 
 fn bad_value(key: &[u8], value: &CStr) -> Error {
@@ -174,6 +301,25 @@ impl Context {
     /// `ENOPARAM` for one that is not ext4's, `EINVAL` for a bad value, `EOPNOTSUPP` for one of
     /// ext4's that is not built.
     pub(crate) fn parse(&mut self, key: &CStr, value: Option<&CStr>) -> Result {
+        let taken = self.take(key, value);
+        match taken {
+            Err(e) if e == EOPNOTSUPP => Err(Self::not_built(key, value)),
+            Ok(warning) => {
+                if let Some(warning) = warning {
+                    log::print(
+                        Level::Warning,
+                        fmt!("EXT4RS-fs: {} option '{}'", warning, key),
+                    );
+                }
+                Ok(())
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Takes one option, and answers what the log should say of it. An option that is not built is
+    /// `EOPNOTSUPP`, and not logged.
+    fn take(&mut self, key: &CStr, value: Option<&CStr>) -> Result<Option<&'static str>> {
         let name = key.to_bytes();
         match (name, value) {
             (b"errors", Some(v)) => {
@@ -187,7 +333,7 @@ impl Context {
             (b"data", Some(v)) => match v.to_bytes() {
                 b"ordered" => self.data = Some(DataMode::Ordered),
                 b"writeback" => self.data = Some(DataMode::Writeback),
-                b"journal" => return Err(Self::not_built(key, Some(v))),
+                b"journal" => return Err(EOPNOTSUPP),
                 _ => return Err(bad_value(name, v)),
             },
             (b"barrier", None) => self.barrier = Some(true),
@@ -217,9 +363,150 @@ impl Context {
             (b"dioread_nolock", None) => self.dioread_nolock = Some(true),
             (b"dioread_lock" | b"nodioread_nolock", None) => self.dioread_nolock = Some(false),
             (b"noload" | b"norecovery", None) => self.noload = Some(true),
+            (b"resuid", Some(v)) => self.resuid = Some(number(name, v)?),
+            (b"resgid", Some(v)) => self.resgid = Some(number(name, v)?),
+            // The superblock's usual place.
+            (b"sb", Some(v)) => {
+                if number(name, v)? != 1 {
+                    return Err(EOPNOTSUPP);
+                }
+            }
+            (b"data_err", Some(v)) => match v.to_bytes() {
+                b"ignore" => {}
+                b"abort" => return Err(EOPNOTSUPP),
+                _ => return Err(bad_value(name, v)),
+            },
+            (b"dax", None) => return Err(EOPNOTSUPP),
+            (b"dax", Some(v)) => match v.to_bytes() {
+                b"never" => self.dax_never = true,
+                b"always" | b"inode" => return Err(EOPNOTSUPP),
+                _ => return Err(bad_value(name, v)),
+            },
+            (b"journal_ioprio", Some(v)) => {
+                if number(name, v)? > 7 {
+                    return Err(bad_value(name, v));
+                }
+            }
+            (b"mb_optimize_scan", Some(v)) => {
+                if number(name, v)? > 1 {
+                    return Err(bad_value(name, v));
+                }
+            }
+            (b"inlinecrypt", None) => return Ok(Some(NO_EFFECT)),
+            (b"init_itable", None) => self.set_number(INIT_ITABLE, 10),
+            (b"no_mbcache", None) => return self.take(c"nombcache", None),
+            (b"check", Some(_)) => return Ok(Some(IGNORED)),
+            (b"journal", Some(v)) => {
+                number(name, v)?;
+                return Ok(Some(IGNORED));
+            }
+            (name, None) if REMOVED.contains(&name) => return Ok(Some(IGNORED)),
             (name, None) if ACCEPTED.contains(&name) => {}
-            (name, value) if NOT_BUILT.contains(&name) => return Err(Self::not_built(key, value)),
-            _ => return Err(ENOPARAM),
+            (name, _) if NOT_BUILT.contains(&name) => return Err(EOPNOTSUPP),
+            (name, None) => return self.take_switch(name),
+            (name, Some(v)) => self.take_number(name, v)?,
+        }
+        Ok(None)
+    }
+
+    /// Takes one of [`SWITCHES`].
+    fn take_switch(&mut self, name: &[u8]) -> Result<Option<&'static str>> {
+        let mut bit = 1;
+        for switch in &SWITCHES {
+            let on = switch.on.as_bytes() == name;
+            if on || switch.off.is_some_and(|off| off.as_bytes() == name) {
+                self.switches_given |= bit;
+                self.switches = if on {
+                    self.switches | bit
+                } else {
+                    self.switches & !bit
+                };
+                return Ok((on && switch.warn).then_some(NO_EFFECT));
+            }
+            bit <<= 1;
+        }
+        Err(ENOPARAM)
+    }
+
+    /// Takes one of [`NUMBERS`].
+    fn take_number(&mut self, name: &[u8], value: &CStr) -> Result {
+        let at = NUMBERS
+            .iter()
+            .position(|(known, _)| known.as_bytes() == name)
+            .ok_or(ENOPARAM)?;
+        let given = number(name, value)?;
+        if name == b"inode_readahead_blks"
+            && given != 0
+            && (given > 1 << 30 || !given.is_power_of_two())
+        {
+            return Err(bad_value(name, value));
+        }
+        self.set_number(at, given);
+        Ok(())
+    }
+
+    fn set_number(&mut self, at: usize, value: u32) {
+        if let Some(slot) = self.numbers.get_mut(at) {
+            *slot = Some(value);
+        }
+        if at == INIT_ITABLE {
+            self.switches_given |= NO_INIT_ITABLE;
+            self.switches &= !NO_INIT_ITABLE;
+        }
+    }
+
+    fn switches_over(&self, old: u32) -> u32 {
+        (old & !self.switches_given) | (self.switches & self.switches_given)
+    }
+
+    fn numbers_over(&self, mut old: [u32; NUMBERS.len()]) -> [u32; NUMBERS.len()] {
+        for (old, new) in old.iter_mut().zip(self.numbers) {
+            *old = new.unwrap_or(*old);
+        }
+        old
+    }
+
+    /// The defaults that are stored in the superblock, by bits and as text; `say` is told of those
+    /// that are left out, with why.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` for one that is not built and that changes what the volume promises, which
+    /// `say` was told of as well.
+    fn stored(disk: &superblock::SuperBlock, say: impl Fn(&str, Stored)) -> Result<Self> {
+        let mut ctx = Self::default();
+        for &(mask, bits, key, value) in STORED {
+            if disk.default_mount_opts & mask == bits {
+                ctx.take_stored(key, value, &say)?;
+            }
+        }
+        let end = disk.mount_opts.iter().position(|&byte| byte == 0);
+        let text = disk.mount_opts.get(..end.unwrap_or(0)).unwrap_or(&[]);
+        for word in text.split(|&byte| byte == b',').filter(|w| !w.is_empty()) {
+            let mut parts = word.splitn(2, |&byte| byte == b'=');
+            let key = text_of(parts.next().unwrap_or(&[]))?;
+            let value = parts.next().map(text_of).transpose()?;
+            ctx.take_stored(&key, value.as_deref(), &say)?;
+        }
+        Ok(ctx)
+    }
+
+    fn take_stored(
+        &mut self,
+        key: &CStr,
+        value: Option<&CStr>,
+        say: &impl Fn(&str, Stored),
+    ) -> Result {
+        let name = key.to_str().unwrap_or("?");
+        match self.take(key, value) {
+            Ok(None) => {}
+            Ok(Some(_)) => say(name, Stored::NoEffect),
+            Err(e) if e == EOPNOTSUPP => {
+                say(name, Stored::Refused);
+                return Err(e);
+            }
+            // As ext4: what nobody understands keeps no volume from its user.
+            Err(_) => say(name, Stored::Unknown),
         }
         Ok(())
     }
@@ -239,20 +526,28 @@ impl Context {
     }
 
     /// The options of a new mount: those given over the superblock's defaults.
-    pub(crate) fn for_mount(&self, disk: &superblock::SuperBlock) -> Options {
-        let default = |bit: u32| disk.default_mount_opts & bit != 0;
-        Options {
-            errors: self.errors.unwrap_or(disk.on_error().into()),
-            barrier: self.barrier.unwrap_or(!default(superblock::DEFM_NOBARRIER)),
-            commit_seconds: self.commit_seconds.unwrap_or(DEFAULT_COMMIT_SECONDS),
-            acl: self.acl.unwrap_or(true),
-            minixdf: self.minixdf.unwrap_or(false),
-            noload: self.noload.unwrap_or(false),
-            auto_da_alloc: self.auto_da_alloc.unwrap_or(true),
-            delalloc: self.delalloc.unwrap_or(true),
-            dioread_nolock: self.dioread_nolock.unwrap_or(true),
-            data: self.data.unwrap_or(DataMode::Ordered),
-        }
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` for a stored default that is not built; the log names it.
+    pub(crate) fn for_mount(&self, disk: &superblock::SuperBlock) -> Result<Options> {
+        let stored = Self::stored(disk, |name, what| match what {
+            Stored::NoEffect => log::print(
+                Level::Warning,
+                fmt!("EXT4RS-fs: stored mount option '{}' has no effect", name),
+            ),
+            Stored::Unknown => log::print(
+                Level::Warning,
+                fmt!("EXT4RS-fs: failed to parse options in superblock: {}", name),
+            ),
+            Stored::Refused => log::print(
+                Level::Err,
+                fmt!("EXT4RS-fs: stored mount option '{}' is not built yet", name),
+            ),
+        })?;
+        let mut options = self.for_remount(&stored.for_remount(&Options::bare(disk)));
+        options.noload = self.noload.or(stored.noload).unwrap_or(false);
+        Ok(options)
     }
 
     /// What a remount asks for that only a mount can set, if it does
@@ -279,15 +574,70 @@ impl Context {
             auto_da_alloc: self.auto_da_alloc.unwrap_or(old.auto_da_alloc),
             delalloc: self.delalloc.unwrap_or(old.delalloc),
             dioread_nolock: self.dioread_nolock.unwrap_or(old.dioread_nolock),
-            data: old.data,
+            data: self.data.unwrap_or(old.data),
+            resuid: self.resuid.unwrap_or(old.resuid),
+            resgid: self.resgid.unwrap_or(old.resgid),
+            switches: self.switches_over(old.switches),
+            numbers: self.numbers_over(old.numbers),
+            dax_never: self.dax_never || old.dax_never,
         }
     }
 }
 
-/// Prints the options that differ from the defaults, as `/proc/mounts` shows them.
+/// Prints the options that differ from the defaults, as `/proc/mounts` shows them: switches that
+/// differ from what the superblock stores, and numbers that differ from ext4's own defaults
+/// (`_ext4_show_options`).
 pub(crate) fn show(sb: &Sb, out: &SeqFile) {
     let vol = sb.data();
     let o = *vol.options.lock();
+    let bare = Options::bare(&vol.disk);
+    let d = Context::stored(&vol.disk, |_, _| {}).map_or(bare, |ctx| ctx.for_remount(&bare));
+    let flag = |is: bool, was: bool, on: &str, off: &str| {
+        if is != was {
+            seq_print!(out, ",{}", if is { on } else { off });
+        }
+    };
+    flag(o.minixdf, d.minixdf, "minixdf", "bsddf");
+    flag(o.barrier, d.barrier, "barrier", "nobarrier");
+    flag(o.acl, d.acl, "acl", "noacl");
+    flag(
+        o.auto_da_alloc,
+        d.auto_da_alloc,
+        "auto_da_alloc",
+        "noauto_da_alloc",
+    );
+    flag(o.delalloc, d.delalloc, "delalloc", "nodelalloc");
+    flag(
+        o.dioread_nolock,
+        d.dioread_nolock,
+        "dioread_nolock",
+        "dioread_lock",
+    );
+    if o.data != d.data {
+        let mode = match o.data {
+            DataMode::Ordered => "ordered",
+            DataMode::Writeback => "writeback",
+        };
+        seq_print!(out, ",data={}", mode);
+    }
+    if o.noload {
+        seq_print!(out, ",norecovery");
+    }
+    let mut bit = 1;
+    for switch in &SWITCHES {
+        let off = switch.off.unwrap_or("");
+        let is = o.switches & bit != 0;
+        if is || !off.is_empty() {
+            flag(is, d.switches & bit != 0, switch.on, off);
+        }
+        bit <<= 1;
+    }
+    if o.resuid != 0 || vol.disk.resuid != 0 {
+        seq_print!(out, ",resuid={}", o.resuid);
+    }
+    if o.resgid != 0 || vol.disk.resgid != 0 {
+        seq_print!(out, ",resgid={}", o.resgid);
+    }
     if o.errors != vol.disk.on_error().into() {
         let policy = match o.errors {
             OnError::Continue => "continue",
@@ -296,23 +646,16 @@ pub(crate) fn show(sb: &Sb, out: &SeqFile) {
         };
         seq_print!(out, ",errors={}", policy);
     }
-    if !o.barrier {
-        seq_print!(out, ",nobarrier");
-    }
     if o.commit_seconds != DEFAULT_COMMIT_SECONDS {
         seq_print!(out, ",commit={}", o.commit_seconds);
     }
-    if !o.acl {
-        seq_print!(out, ",noacl");
+    for ((name, default), value) in NUMBERS.iter().zip(o.numbers) {
+        if value != *default {
+            seq_print!(out, ",{}={}", *name, value);
+        }
     }
-    if o.minixdf {
-        seq_print!(out, ",minixdf");
-    }
-    if o.noload {
-        seq_print!(out, ",norecovery");
-    }
-    if !o.auto_da_alloc {
-        seq_print!(out, ",noauto_da_alloc");
+    if o.dax_never {
+        seq_print!(out, ",dax=never");
     }
     if !o.delalloc {
         seq_print!(out, ",nodelalloc");

@@ -85,9 +85,12 @@ pub(super) fn promise(vol: &Volume, blocks: u64, depth: Depth) -> Result {
     if vol.space.lock().promise(vol, blocks, keep) {
         return Ok(());
     }
+    let (uid, gid) = {
+        let options = vol.options.lock();
+        (options.resuid, options.resgid)
+    };
     // Asked only now: it may mark the task as one that used its privilege.
-    let privileged =
-        depth == Depth::Ordinary && cred::may_use_reserve(vol.disk.resuid, vol.disk.resgid);
+    let privileged = depth == Depth::Ordinary && cred::may_use_reserve(uid, gid);
     if privileged && vol.space.lock().promise(vol, blocks, pool) {
         return Ok(());
     }

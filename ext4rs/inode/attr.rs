@@ -21,8 +21,13 @@ use ext4rs_vfs::{
 };
 use kernel::prelude::*;
 
-/// Flags of `chattr` that this filesystem can turn on and off.
+/// Flags of `chattr` that can be turned on and off. As in ext4 the first few of them are only kept:
+/// nothing is compressed, or overwritten when it is deleted.
 const SETTABLE: u32 = ext4rs_layout::inode::FL_SYNC
+    | ext4rs_layout::inode::FL_SECRM
+    | ext4rs_layout::inode::FL_UNRM
+    | FL_COMPR
+    | ext4rs_layout::inode::FL_NOTAIL
     | FL_IMMUTABLE
     | FL_APPEND
     | FL_NODUMP

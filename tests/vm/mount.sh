@@ -51,6 +51,37 @@ options() {
 	fsck mount-options $dev
 }
 
+# What ext4 takes, is taken: with what it shows of it where that is not the default.
+taken() {
+	local option failed=
+	fresh $dev
+	for option in nomblk_io_submit orlov oldalloc bh nobh reservation noreservation check=none nocheck \
+		nowarn_on_error i_version prefetch_block_bitmaps journal_ioprio=3 mb_optimize_scan=0 init_itable \
+		journal=1 sb=1 data_err=ignore resuid=5 resgid=6 stripe=16 inode_readahead_blks=8 \
+		max_batch_time=100 min_batch_time=1 init_itable=9 debug discard noblock_validity nombcache; do
+		if ! mount -t "$FS" -o $option $dev $dir 2>/dev/null; then
+			failed+=" $option"
+			continue
+		fi
+		case $option in
+			resuid*|resgid*|stripe*|inode_r*|*batch*|init_itable=*|debug|discard|noblock*|nombcache)
+				expect_options $option >/dev/null || failed+=" $option-not-shown" ;;
+		esac
+		umount $dir
+	done
+	check mount-takes-what-ext4-takes sh -c "echo 'not:$failed'; [ -z '$failed' ]"
+	# What the superblock stores.
+	tune2fs -o nobarrier,nodelalloc -u 7 -E mount_opts=commit=8 $dev >/dev/null
+	up $dev
+	check mount-stored-options expect_options commit=8 resuid=7
+	umount $dir
+	up $dev barrier,commit=9
+	check mount-over-stored-options expect_options barrier commit=9
+	touch $dir/flags
+	check mount-flags-that-are-only-kept sh -c "chattr +csut $dir/flags && lsattr $dir/flags && lsattr $dir/flags | grep -q '^su.*c.*t'"
+	down mount-stored $dev
+}
+
 read_only() {
 	local before
 	fresh $dev
@@ -226,6 +257,7 @@ statfs() {
 }
 
 options
+taken
 read_only
 remount
 twice
